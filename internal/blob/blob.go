@@ -112,9 +112,9 @@ const (
 	readPause = 100 * time.Millisecond
 )
 
-// ReadAll returns the whole object, which may have at most limit bytes. If data are damaged or lost in transit, as
-// detected by the store's checksum at the end, it reads again. An object whose every read fails its checksum is of kind
-// problem.Damaged: the store has it so, and it will not heal.
+// ReadAll returns the whole object. If it has more than limit bytes, the error is ErrTooLong. A read that fails on the
+// way, or whose data do not match the object's checksum, is repeated, with growing pauses, six times at most. If the
+// checksum is wrong every time, the store itself holds damaged data, and the error is of the kind problem.Damaged.
 func ReadAll(ctx context.Context, s Store, name string, limit int64) (data []byte, attrs Attrs, err error) {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval = readPause
@@ -136,8 +136,8 @@ func ReadAll(ctx context.Context, s Store, name string, limit int64) (data []byt
 	return data, attrs, nil
 }
 
-// readOnce reads the object. Its error is permanent unless it is a transfer error: a store that fails to open an object
-// has already retried.
+// readOnce reads the object once. Errors that backoff.Retry should not repeat are marked as permanent: an object that
+// cannot be opened (the store has repeated that itself), one that is too long, and a context that has ended.
 func readOnce(ctx context.Context, s Store, name string, limit int64) ([]byte, Attrs, error) {
 	r, attrs, err := s.Open(ctx, name, Range{})
 	if err != nil {
@@ -171,7 +171,7 @@ func Create(ctx context.Context, s Store, name string, data []byte) (created boo
 // maxJSON bounds every JSON object: a plan of 100,000 trials is smaller.
 const maxJSON = 64 << 20
 
-// ReadJSON decodes the object into v.
+// ReadJSON decodes the object's JSON into v. An object that is not such JSON is of the kind problem.Damaged.
 func ReadJSON(ctx context.Context, s Store, name string, v any) (Attrs, error) {
 	data, attrs, err := ReadAll(ctx, s, name, maxJSON)
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"os"
 )
 
-// Fetch copies an object, of exactly this generation, to a file. report is told of bytes as they come. After an error
-// the file may hold a part of it.
+// Fetch copies the object that o describes, at exactly that generation, to a file, which it creates or overwrites.
+// report is called with the number of bytes of each piece that arrives. After an error the file may hold a part of the
+// object.
 func Fetch(ctx context.Context, s Store, o Attrs, file string, report func(int64)) error {
 	r, _, err := s.Open(ctx, o.Name, Range{Generation: o.Generation})
 	if err != nil {

@@ -45,6 +45,7 @@ func (m *memory) get(ctx context.Context, name string) (*object, error) {
 	return o, nil
 }
 
+// check returns an error if the context has ended or the name is not valid.
 func check(ctx context.Context, name string) error {
 	return cmp.Or(ctx.Err(), ValidName(name))
 }
@@ -57,7 +58,7 @@ func (m *memory) Stat(ctx context.Context, name string) (Attrs, error) {
 	return o.attrs, nil
 }
 
-// Open is Store's. Only the current generation is kept: any other is ErrNotExist.
+// Open reads an object, as Store says. Only the current generation is kept; any other is ErrNotExist.
 func (m *memory) Open(ctx context.Context, name string, r Range) (io.ReadCloser, Attrs, error) {
 	if err := r.Check(); err != nil {
 		return nil, Attrs{}, fmt.Errorf("open %s: %w", name, err)
@@ -77,7 +78,8 @@ func (m *memory) Open(ctx context.Context, name string, r Range) (io.ReadCloser,
 	return io.NopCloser(UntilDone(ctx, bytes.NewReader(data))), o.attrs, nil
 }
 
-// Put is Store's. It reads r before it takes the lock, so that a slow source delays nobody else.
+// Put writes an object, as Store says. It reads r to its end before it takes the lock, so that a slow source does not
+// delay other calls.
 func (m *memory) Put(ctx context.Context, name string, cond Generation, r io.Reader) (Attrs, error) {
 	if err := check(ctx, name); err != nil {
 		return Attrs{}, err
@@ -105,7 +107,7 @@ func (m *memory) Put(ctx context.Context, name string, cond Generation, r io.Rea
 	return o.attrs, nil
 }
 
-// Remove is Remover's.
+// Remove removes an object, as Remover says.
 func (m *memory) Remove(ctx context.Context, name string, at Generation) error {
 	if err := check(ctx, name); err != nil {
 		return err
@@ -134,8 +136,8 @@ func (r untilDone) Read(p []byte) (int, error) {
 	return r.r.Read(p)
 }
 
-// List is Store's, of the objects that there were when it began, so that its caller may write meanwhile. That ctx has
-// ended is said after the last of them.
+// List yields the objects that there are when the iteration begins, as Store says; the caller may write meanwhile. If
+// ctx has ended, that error comes after the last object.
 func (m *memory) List(ctx context.Context, prefix string) iter.Seq2[Attrs, error] {
 	return func(yield func(Attrs, error) bool) {
 		m.mu.Lock()

@@ -34,7 +34,7 @@ func TestSub(t *testing.T) {
 	})
 }
 
-// TestSubRefusesFolders: what is no object's name is no folder's either.
+// TestSubRefusesFolders: Sub refuses every folder that could not be the name of an object.
 func TestSubRefusesFolders(t *testing.T) {
 	for _, folder := range []string{"", "/", "..", "a/../b", "/a", "a//"} {
 		if _, err := blob.Sub(blob.Memory(), folder); !errors.Is(err, blob.ErrName) {
@@ -57,6 +57,7 @@ func TestSubWritesBelow(t *testing.T) {
 	}
 }
 
+// FuzzValidName: no name that ValidName accepts is absolute or has an empty or ".." part.
 func FuzzValidName(f *testing.F) {
 	f.Add("sweeps/a/trials/0001/result.json")
 	f.Add("a/../b")
@@ -72,7 +73,8 @@ func FuzzValidName(f *testing.F) {
 	})
 }
 
-// damaging breaks the first reads of contents.
+// damaging is a store whose first reads, as many as left says, give three wrong bytes and then the error why. opens
+// counts all reads.
 type damaging struct {
 	blob.Store
 	left  int
@@ -91,8 +93,10 @@ func (d *damaging) Open(ctx context.Context, name string, r blob.Range) (io.Read
 	return io.NopCloser(io.MultiReader(strings.NewReader("dam"), iotest.ErrReader(d.why))), attrs, body.Close()
 }
 
-// TestWhatArrivesDamagedIsReadAgain: a few times; an object that is not there or too long is so at once. One whose
-// checksum is never right is damaged, one that is lost on the way each time is not.
+// TestWhatArrivesDamagedIsReadAgain: ReadAll reads an object up to seven times if its data are damaged on the way. It
+// reads once if the object does not exist or is too long. If the checksum is wrong every time, the object is
+// problem.Damaged; if the connection breaks every time, it is not. The object has 5 bytes. In each case: its name, the
+// limit, how many reads are damaged, how many reads are expected, and the error.
 func TestWhatArrivesDamagedIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		whole := blob.Memory()

@@ -23,8 +23,8 @@ type sub struct {
 	prefix string
 }
 
-// full is the name in the underlying store. The name is checked before it is joined, so that it cannot leave the
-// folder.
+// full returns an object's name in the underlying store. The name is checked before it is joined to the folder's, so
+// that ".." cannot lead out of it.
 func (s *sub) full(name string) (string, error) {
 	if err := ValidName(name); err != nil {
 		return "", err

@@ -18,7 +18,7 @@ import (
 	"coppice/internal/must"
 )
 
-// nobody is a loopback address without a listener.
+// nobody returns a loopback address at which nothing listens.
 func nobody(t *testing.T) string {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -90,7 +90,7 @@ func TestFromStatus(t *testing.T) {
 	} {
 		err := FromStatus("Pub/Sub", "topic t", "make it", c.err)
 		if !errors.As(err, c.target) || !strings.Contains(err.Error(), c.words) || !errors.Is(err, c.err) {
-			t.Errorf("%v became %v, want %T with %q", c.err, err, c.target, c.words)
+			t.Errorf("%v became %v, want a %T with %q that wraps it", c.err, err, c.target, c.words)
 		}
 	}
 	err := FromStatus("Pub/Sub", "topic t", "", status.Error(codes.NotFound, "gone"))
@@ -99,8 +99,8 @@ func TestFromStatus(t *testing.T) {
 	}
 }
 
-// TestTokenServerDown: only an answer that refuses the credentials is a matter of setup; a token server that is down or
-// busy is not.
+// TestTokenServerDown: an error that the credentials were refused is a SetupError. One that the token server is down, busy
+// or slow is not, since it passes. Each text comes as a plain error and in the two ways in which gRPC wraps it.
 func TestTokenServerDown(t *testing.T) {
 	for _, c := range []struct {
 		text  string
@@ -126,7 +126,7 @@ func TestTokenServerDown(t *testing.T) {
 			got := FromStatus("Cloud Storage", "bucket b", "", err)
 			var setup *SetupError
 			if errors.As(got, &setup) != c.setup {
-				t.Errorf("FromStatus gave a %T, %v; want a SetupError: %t", got, got, c.setup)
+				t.Errorf("%v became a %T, %v; want a SetupError: %t", err, got, got, c.setup)
 			}
 		}
 	}

@@ -87,6 +87,7 @@ func (t *tester) read(name string, r blob.Range) (string, blob.Attrs) {
 	return string(data), a
 }
 
+// wantErr fails the test if err is not want.
 func (t *tester) wantErr(what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -102,7 +103,7 @@ func (t *tester) attrsOf(a blob.Attrs, name, data string) {
 		t.Errorf("attributes %+v: want name %s, size %d, crc %d, a generation above 0", a, name, len(data), crc)
 	}
 	if a.Updated.IsZero() || time.Since(a.Updated).Abs() > time.Hour {
-		t.Errorf("updated at %v", a.Updated)
+		t.Errorf("%s: updated at %v, want a time within the last hour", name, a.Updated)
 	}
 }
 
@@ -118,7 +119,8 @@ func (t *tester) putAndRead() {
 	data, opened := t.read("a/b", blob.Range{})
 	t.attrsOf(opened, "a/b", "hello")
 	if data != "hello" || stat.Generation != put.Generation || opened.Generation != put.Generation {
-		t.Errorf("read %q at %d, put %d, stat %d", data, opened.Generation, put.Generation, stat.Generation)
+		t.Errorf("read %q at generation %d, put at %d, stat at %d; want hello, and one generation", data,
+			opened.Generation, put.Generation, stat.Generation)
 	}
 }
 
@@ -133,7 +135,7 @@ func (t *tester) absent() {
 	_, err = t.s.Put(t.ctx, "absent", 12345, strings.NewReader("x"))
 	t.wantErr("swap what is not there", err, blob.ErrPrecondition)
 	for a, err := range t.s.List(t.ctx, "") {
-		t.Errorf("an empty store lists %v %v", a, err)
+		t.Errorf("an empty store lists %v, %v; want nothing", a, err)
 	}
 }
 
@@ -143,11 +145,11 @@ func (t *tester) createOnly() {
 	_, err := t.s.Put(t.ctx, "once", blob.Absent, strings.NewReader("second"))
 	t.wantErr("second create", err, blob.ErrPrecondition)
 	if data, _ := t.read("once", blob.Range{}); data != "first" {
-		t.Errorf("the loser wrote: %q", data)
+		t.Errorf("after a second create it holds %q, want first", data)
 	}
 	created, err := blob.Create(t.ctx, t.s, "once", []byte("third"))
 	if created || err != nil {
-		t.Errorf("Create: %v %v", created, err)
+		t.Errorf("Create of what exists: created %v, %v; want false, and no error", created, err)
 	}
 }
 
@@ -198,7 +200,7 @@ func (t *tester) ranges() {
 	for _, r := range []blob.Range{{Offset: -1}, {Length: -1}, {Generation: -1}} {
 		if rc, _, err := t.s.Open(t.ctx, "digits", r); err == nil {
 			rc.Close()
-			t.Errorf("range %+v: no error", r)
+			t.Errorf("range %+v: got no error, want one", r)
 		}
 	}
 }
@@ -207,7 +209,7 @@ func (t *tester) ranges() {
 func (t *tester) pinned() {
 	first := t.put("pinned", "one", blob.Any)
 	if data, _ := t.read("pinned", blob.Range{Generation: first.Generation}); data != "one" {
-		t.Errorf("pinned read: %q", data)
+		t.Errorf("read at the first generation: got %q, want one", data)
 	}
 	second := t.put("pinned", "two", blob.Any)
 	_, _, err := t.s.Open(t.ctx, "pinned", blob.Range{Generation: first.Generation})
@@ -215,7 +217,7 @@ func (t *tester) pinned() {
 	_, _, err = t.s.Open(t.ctx, "pinned", blob.Range{Generation: first.Generation, Offset: 1, Length: 1})
 	t.wantErr("range of an overwritten generation", err, blob.ErrNotExist)
 	if data, _ := t.read("pinned", blob.Range{Generation: second.Generation, Offset: 1}); data != "wo" {
-		t.Errorf("pinned range: %q", data)
+		t.Errorf("read from byte 1 at the second generation: got %q, want wo", data)
 	}
 }
 
@@ -232,10 +234,10 @@ func (t *tester) failingReader() {
 
 	a := t.put("whole", "as it was", blob.Any)
 	if _, err := t.s.Put(t.ctx, "whole", a.Generation, iotest.ErrReader(broken)); !errors.Is(err, broken) {
-		t.Errorf("error %v", err)
+		t.Errorf("put from a source that breaks at once: got error %v, want %v", err, broken)
 	}
 	if data, _ := t.read("whole", blob.Range{}); data != "as it was" {
-		t.Errorf("a failed write left %q", data)
+		t.Errorf("a failed write left %q, want it as it was", data)
 	}
 }
 
@@ -294,17 +296,17 @@ func (t *tester) large() {
 	got, opened := t.read("large", blob.Range{})
 	t.attrsOf(opened, "large", string(data))
 	if got != string(data) {
-		t.Error("the contents differ")
+		t.Errorf("read %d bytes that differ from the %d written", len(got), len(data))
 	}
 	if part, _ := t.read("large", blob.Range{Offset: 16<<20 - 5, Length: 10,
 		Generation: a.Generation}); part != string(data[16<<20-5:16<<20+5]) {
-		t.Error("a range across the middle differs")
+		t.Errorf("10 bytes across the middle differ from those written: %q", part)
 	}
 	_, err = t.s.Put(t.ctx, "large", blob.Absent, bytes.NewReader(data))
 	t.wantErr("create again", err, blob.ErrPrecondition)
 	_, _, err = blob.ReadAll(t.ctx, t.s, "large", 1<<20)
 	if err == nil {
-		t.Error("ReadAll returned more than its limit")
+		t.Error("ReadAll of 20 MiB with a limit of 1 MiB: got no error, want one")
 	}
 }
 
@@ -314,15 +316,16 @@ func (t *tester) empty() {
 	t.attrsOf(a, "empty", "")
 	for _, r := range []blob.Range{{}, {Length: 5}, {Offset: 5}, {Generation: a.Generation}} {
 		if data, got := t.read("empty", r); data != "" || got.Size != 0 || got.Generation != a.Generation {
-			t.Errorf("range %+v: %q, %+v", r, data, got)
+			t.Errorf("range %+v of an empty object: got %q, %+v; want nothing, size 0", r, data, got)
 		}
 	}
 	if got := t.names(""); !slices.Equal(got, []string{"empty"}) {
-		t.Errorf("listed %q", got)
+		t.Errorf("listed %q, want empty alone", got)
 	}
 }
 
-// remove also tests that what is created again is a generation of its own. A part of a store removes nothing.
+// remove wants an object to be removed at its current generation alone, removing it again to be no error, and an object
+// that is created again to have a later generation. Stores that cannot remove are not tested.
 func (t *tester) remove() {
 	s, ok := t.s.(blob.Remover)
 	if !ok {
@@ -336,7 +339,7 @@ func (t *tester) remove() {
 	_, err := t.s.Stat(t.ctx, "old/a")
 	t.wantErr("stat", err, blob.ErrNotExist)
 	if again := t.put("old/a", "again", blob.Absent); again.Generation <= second.Generation {
-		t.Errorf("created again it is at %d, and was at %d", again.Generation, second.Generation)
+		t.Errorf("created again it is at generation %d, want one above %d", again.Generation, second.Generation)
 	}
 	t.wantErr("remove at an old generation", s.Remove(t.ctx, "old/a", second.Generation), blob.ErrPrecondition)
 	if got := t.names(""); !slices.Equal(got, []string{"old/a"}) {

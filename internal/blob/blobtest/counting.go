@@ -14,7 +14,7 @@ type Counting struct {
 	Listed atomic.Int64 // names in listings
 }
 
-// NewCounting counts from 0.
+// NewCounting returns a Counting of s with both counts at 0.
 func NewCounting(s blob.Store) *Counting {
 	c := &Counting{}
 	c.Hooked = &Hooked{Store: s,

@@ -37,8 +37,8 @@ type Faulty struct {
 	bad   map[string]blob.Generation // by name
 }
 
-// NewFaulty returns a copy of s, in memory and written in the same order, with the fault in the objects that match. It
-// strikes those contents alone: what is written over them is whole.
+// NewFaulty returns a copy of s in memory, whose objects are written in the same order, with the fault in all objects
+// that match. The fault strikes only these contents: an object that is written anew is whole.
 func NewFaulty(ctx context.Context, s blob.Store, fault Fault, match func(name string) bool) (*Faulty, error) {
 	var all []blob.Attrs
 	for attrs, err := range s.List(ctx, "") {
@@ -49,6 +49,7 @@ func NewFaulty(ctx context.Context, s blob.Store, fault Fault, match func(name s
 	}
 	slices.SortFunc(all, func(a, b blob.Attrs) int { return cmp.Compare(a.Generation, b.Generation) })
 
+	// Copy the objects, without those that are to be absent, and half of those that are to be truncated.
 	f := &Faulty{Hooked: &Hooked{Store: blob.Memory()}, fault: fault, bad: map[string]blob.Generation{}}
 	for _, attrs := range all {
 		hit := match(attrs.Name)
@@ -71,6 +72,8 @@ func NewFaulty(ctx context.Context, s blob.Store, fault Fault, match func(name s
 			f.bad[attrs.Name] = copied.Generation
 		}
 	}
+
+	// All other faults but a wrong checksum are met when an object is looked for or opened.
 	f.Before = func(ctx context.Context, call Call, name string) error {
 		if wrong := f.fails(ctx, name); fault != Checksum && (call == Stat || call == Open) {
 			return wrong
@@ -80,7 +83,7 @@ func NewFaulty(ctx context.Context, s blob.Store, fault Fault, match func(name s
 	f.Reads = func(name string, data []byte) ([]byte, error) {
 		wrong := f.fails(ctx, name)
 		for i := range data {
-			if wrong != nil { // a client that sums up what it has read says so at the end
+			if wrong != nil { // wrong bytes come first, and the error behind them, as from a client that checks the sum
 				data[i] ^= 1
 			}
 		}
@@ -92,7 +95,8 @@ func NewFaulty(ctx context.Context, s blob.Store, fault Fault, match func(name s
 // Struck is the number of objects with the fault.
 func (f *Faulty) Struck() int { return len(f.bad) }
 
-// fails is the error of any call about an object.
+// fails returns the error of a call about an object: nil if it has no fault, if it was written anew, or if the fault
+// (Truncated, Absent) is no error of the store.
 func (f *Faulty) fails(ctx context.Context, name string) error {
 	bad, ok := f.bad[name]
 	if !ok {

@@ -45,7 +45,7 @@ func Before(s blob.Store, kind Call, do func(ctx context.Context, name string) e
 	}}
 }
 
-// call makes a call between the hooks.
+// call asks Before, makes the call (ask) if that has no error, and lets After decide about the call's error.
 func (h *Hooked) call(ctx context.Context, call Call, name string, ask func() error) error {
 	if h.Before != nil {
 		if err := h.Before(ctx, call, name); err != nil {
@@ -59,7 +59,7 @@ func (h *Hooked) call(ctx context.Context, call Call, name string, ask func() er
 	return err
 }
 
-// Stat is blob.Store's.
+// Stat calls the store's Stat between the hooks.
 func (h *Hooked) Stat(ctx context.Context, name string) (attrs blob.Attrs, err error) {
 	err = h.call(ctx, Stat, name, func() (err error) {
 		attrs, err = h.Store.Stat(ctx, name)
@@ -68,7 +68,8 @@ func (h *Hooked) Stat(ctx context.Context, name string) (attrs blob.Attrs, err e
 	return attrs, err
 }
 
-// Open is blob.Store's.
+// Open calls the store's Open between the hooks. With Reads, the contents are read at once and replaced by what Reads
+// returns, and its error comes behind them.
 func (h *Hooked) Open(ctx context.Context, name string, r blob.Range) (body io.ReadCloser, a blob.Attrs, err error) {
 	err = h.call(ctx, Open, name, func() (err error) {
 		body, a, err = h.Store.Open(ctx, name, r)
@@ -88,7 +89,7 @@ func (h *Hooked) Open(ctx context.Context, name string, r blob.Range) (body io.R
 	return io.NopCloser(io.MultiReader(bytes.NewReader(data), iotest.ErrReader(err))), a, nil
 }
 
-// Put is blob.Store's.
+// Put calls the store's Put between the hooks. With Writes, what Writes returns is written in place of r's contents.
 func (h *Hooked) Put(ctx context.Context, name string, at blob.Generation, r io.Reader) (attrs blob.Attrs, err error) {
 	err = h.call(ctx, Put, name, func() error {
 		if h.Writes != nil {
@@ -107,7 +108,8 @@ func (h *Hooked) Put(ctx context.Context, name string, at blob.Generation, r io.
 	return attrs, err
 }
 
-// List is blob.Store's. All is listed before the first is given.
+// List calls the store's List between the hooks, and leaves out what Hides hides. All objects are listed before the
+// first is yielded.
 func (h *Hooked) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
 	return func(yield func(blob.Attrs, error) bool) {
 		var all []blob.Attrs

@@ -50,7 +50,8 @@ func (l *Lossy) drawLoss() bool {
 	return true
 }
 
-// Put is blob.Store's.
+// Put writes through to the store. If the answer is lost, it writes again under the same condition or returns ErrLost,
+// as Repeats says.
 func (l *Lossy) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {

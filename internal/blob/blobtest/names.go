@@ -9,7 +9,8 @@ import (
 	"coppice/internal/blob"
 )
 
-// names lists the store, and fails unless the listing describes the objects.
+// names returns the names that the store lists below a prefix. The test fails if the attributes in the listing are not
+// those of the objects.
 func (t *tester) names(prefix string) []string {
 	t.Helper()
 	var names []string
@@ -89,6 +90,6 @@ func (t *tester) refusedNames() {
 		t.wantErr(fmt.Sprintf("open %.20q", n), err, blob.ErrName)
 	}
 	if got := t.names(""); len(got) > 0 {
-		t.Errorf("something was written: %q", got)
+		t.Errorf("after writes that were refused, listed %q; want nothing", got)
 	}
 }

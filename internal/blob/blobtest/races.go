@@ -11,7 +11,8 @@ import (
 	"coppice/internal/blob"
 )
 
-// race lets 16 writers loose on one name and returns how many won, and what is there now.
+// race lets 16 writers write one object at once, all under the same condition. It returns how many succeeded, and what
+// the object holds afterwards. A writer may only fail for its condition.
 func (t *tester) race(name string, cond blob.Generation) (winners int32, data string) {
 	t.Helper()
 	var won atomic.Int32
@@ -41,20 +42,22 @@ func (t *tester) createRace() {
 	for round := range 3 {
 		n, data := t.race(fmt.Sprintf("race/%d", round), blob.Absent)
 		if n != 1 || !strings.HasPrefix(data, "writer ") {
-			t.Errorf("%d of 16 writers created the object, it holds %q", n, data)
+			t.Errorf("%d of 16 writers created the object, and it holds %q; want one, and what it wrote", n, data)
 		}
 	}
 }
 
+// swapRace wants exactly one of 16 writers that replace the same generation at once to win.
 func (t *tester) swapRace() {
 	a := t.put("swap", "before", blob.Any)
 	n, data := t.race("swap", a.Generation)
 	if n != 1 || !strings.HasPrefix(data, "writer ") {
-		t.Errorf("%d of 16 writers replaced the object, it holds %q", n, data)
+		t.Errorf("%d of 16 writers replaced the object, and it holds %q; want one, and what it wrote", n, data)
 	}
 }
 
-// readWhileWritten replaces an object over and over; every read must see one whole version of it, with its attributes.
+// readWhileWritten replaces an object 40 times while three goroutines read it. Every read must see one whole version of
+// it, with its attributes. A version is its number, repeated, and each is longer than the one before.
 func (t *tester) readWhileWritten() {
 	version := func(i int) string { return strings.Repeat(fmt.Sprintf("%07d\n", i), 500+i*37) }
 	t.put("busy", version(0), blob.Any)
@@ -90,7 +93,8 @@ func (t *tester) readWhileWritten() {
 				if _, err := fmt.Sscanf(string(data[:7]), "%d", &i); err != nil || string(data) != version(i) ||
 					a.Size != int64(len(data)) ||
 					a.CRC32C != crc32.Checksum(data, castagnoli) {
-					t.Errorf("a mixture: %d bytes that begin with %q, attributes %+v", len(data), data[:7], a)
+					t.Errorf("read %d bytes that begin with %q, attributes %+v; want one whole version", len(data),
+						data[:7], a)
 					return
 				}
 			}

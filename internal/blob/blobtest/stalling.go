@@ -9,14 +9,14 @@ import (
 	"coppice/internal/blob"
 )
 
-// NewStalling is a store behind a line on which things stand still: the caller's machine, the network, the service. The
-// given share of the operations wait before they are done or before their answer comes, up to twice and each up to
-// longest, chosen by seed. So what is read, or listed, may be long past when the caller sees it. Meant for a bubble of
-// testing/synctest.
+// NewStalling returns a store whose calls may stand still, as if the caller's machine, the network or the service did.
+// Before a call is done, and again before its answer comes, it waits with the probability share, for a time up to
+// longest. Both are drawn from seed. So what a caller reads or lists may be long past when it gets it. The store is
+// meant for testing/synctest, where waiting takes no time.
 func NewStalling(s blob.Store, seed uint64, share float64, longest time.Duration) *Hooked {
 	var mu sync.Mutex
 	draw := rand.New(rand.NewPCG(seed, 0x57a11))
-	// wait stands still, perhaps; its error is that of ctx.
+	// wait draws whether to wait, and does. It returns early with ctx's error if that ends.
 	wait := func(ctx context.Context) error {
 		mu.Lock()
 		var pause time.Duration
@@ -36,13 +36,13 @@ func NewStalling(s blob.Store, seed uint64, share float64, longest time.Duration
 	}
 
 	before := func(ctx context.Context, call Call, _ string) error {
-		if call == List { // as it was then
+		if call == List { // waits behind only, so that the listing is old when it comes
 			return nil
 		}
 		return wait(ctx)
 	}
 	after := func(ctx context.Context, call Call, _ string, err error) error {
-		if call == Open {
+		if call == Open { // the caller owns an open reader by now
 			return err
 		}
 		if late := wait(ctx); late != nil {

@@ -17,17 +17,17 @@ import (
 	"coppice/internal/must"
 )
 
-// failing lets something happen at one of a writer's calls.
+// failing is a file system in which one call, the one with the number at, fails with err.
 type failing struct {
 	fileSystem
-	calls, at int
-	err       error             // the call's
-	done      bool              // it is done all the same: the answer is lost
-	dead      bool              // so do all calls after it: the process was killed
-	before    func(name string) // of each call
+	calls, at int               // calls so far, and the number of the one that fails; both from 1
+	err       error             // nil: none fails
+	done      bool              // the call is carried out all the same, as when only its answer is lost
+	dead      bool              // all calls after it fail, too, as when the process was killed
+	before    func(name string) // is called before each call, if not nil
 }
 
-// call counts a call, and does it unless it is to fail.
+// call counts a call, and carries it out (do) unless it is to fail.
 func (f *failing) call(name string, do func() error) error {
 	if f.before != nil {
 		f.before(name)
@@ -67,7 +67,8 @@ func (f *failing) WriteFile(name string, data []byte, perm fs.FileMode) error {
 	return f.call(name, func() error { return f.fileSystem.WriteFile(name, data, perm) })
 }
 
-// memoryDir is a folder that is not on a disk, if the system has one, where it would wait for it a thousand times.
+// memoryDir returns a folder that is removed with the test. It is in memory if the system has such a place: on a disk,
+// each of the many writes would wait for it.
 func memoryDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "coppice-") //nolint:usetesting // it knows no folder in memory
@@ -78,20 +79,21 @@ func memoryDir(t *testing.T) string {
 	return dir
 }
 
-// layoutOf opens what is in a bucket's folder.
+// layoutOf opens the directory of the layout in a bucket's folder, and makes it if it is not there.
 func layoutOf(t *testing.T, dir string) *os.Root {
 	t.Helper()
 	root := must.Get((&bucket{dir: dir}).root())(t)
 	return root.(*os.Root)
 }
 
-// TestEveryCall lets each call of a write fail, lose its answer, or be the last before death. A write that was said to
-// be done is there; one that was refused is not; afterwards others write on.
+// TestEveryCall: whichever call of a write fails, loses its answer, or is the last one before the process dies, the
+// object is then either as before or as written, and as written if Put returned no error. Another writer can write on.
+// A process that lives leaves at most one directory behind.
 func TestEveryCall(t *testing.T) {
 	t.Parallel()
-	for _, cond := range []blob.Generation{blob.Absent, blob.Any, 1} { // 1: the one that is there
-		for mode := range 4 {
-			for at := 1; ; at++ {
+	for _, cond := range []blob.Generation{blob.Absent, blob.Any, 1} { // 1 stands for the generation that is there
+		for mode := range 4 { // 0: fails, 1: loses its answer, 2 and 3: the same, and the process dies
+			for at := 1; ; at++ { // the call, until a write has fewer
 				dir := memoryDir(t)
 				want := "before"
 				if cond == blob.Absent {
@@ -108,13 +110,13 @@ func TestEveryCall(t *testing.T) {
 				if readErr != nil && !errors.Is(readErr, blob.ErrNotExist) ||
 					string(data) != want && string(data) != "after" ||
 					err == nil && string(data) != "after" || errors.Is(err, blob.ErrPrecondition) {
-					t.Errorf("condition %d, mode %d, call %d: %v, and it holds %q (%v)", cond, mode, at, err, data,
-						readErr)
+					t.Errorf("condition %d, mode %d, call %d: put returned %v and it holds %q (%v); want %q, or after",
+						cond, mode, at, err, data, readErr, want)
 				}
 				put(t, Bucket(dir), "a/b", "later", now.Generation)
 				if mode == 1 && f.calls > at { // the process lived, so nothing of it is left
 					if left, _ := filepath.Glob(filepath.Join(dir, layout, drafts, "*")); len(left) > 1 {
-						t.Errorf("condition %d, call %d left %q", cond, at, left)
+						t.Errorf("condition %d, call %d left %q, want one at most", cond, at, left)
 					}
 				}
 				root.Close()
@@ -126,7 +128,7 @@ func TestEveryCall(t *testing.T) {
 	}
 }
 
-// blind is a machine that does not see yet what others have renamed, as with NFS's nocto.
+// blind is the file system of a machine that does not see yet what others have renamed, as with NFS's option nocto.
 type blind struct{ fileSystem }
 
 func (b blind) OpenRoot(name string) (*os.Root, error) {
@@ -148,11 +150,11 @@ func TestCreatedUnseen(t *testing.T) {
 		t.Errorf("created: %t, %v, and it holds %q (%v); want that another was first", created, err, data, readErr)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, layout, drafts, "*")); len(left) > 0 {
-		t.Errorf("it left %q", left)
+		t.Errorf("the second creator left %q, want nothing", left)
 	}
 }
 
-// between lets something happen, or another error come, instead of a rename.
+// between is a file system in which a test decides what a rename does: rename gets the real one as do.
 type between struct {
 	fileSystem
 	rename func(do func() error, from, to string) error
@@ -162,7 +164,8 @@ func (b between) Rename(from, to string) error {
 	return b.rename(func() error { return b.fileSystem.Rename(from, to) }, from, to)
 }
 
-// TestLateRename: a server that gives no answer to the rename of a mark, and does it later, then shows whole contents.
+// TestLateRename: if a file server does not answer the rename of a mark and carries it out later, after Put has
+// returned an error, the object then has the new contents, whole.
 func TestLateRename(t *testing.T) {
 	t.Parallel()
 	dir := memoryDir(t)
@@ -177,7 +180,8 @@ func TestLateRename(t *testing.T) {
 	}}}
 	_, err := s.Put(t.Context(), "a", first.Generation, strings.NewReader("later"))
 	if !errors.Is(err, syscall.EIO) || late == nil {
-		t.Fatalf("a write without an answer: %v", err)
+		t.Fatalf("a write without an answer: got %v, rename held back %t; want %v, true", err, late != nil,
+			syscall.EIO)
 	}
 	must.Do(t, late())
 	if data, _, err := blob.ReadAll(t.Context(), Bucket(dir), "a", 10); string(data) != "later" || err != nil {
@@ -185,7 +189,8 @@ func TestLateRename(t *testing.T) {
 	}
 }
 
-// TestRemoveBehind: an object that is replaced while it is removed stays, and a removal leaves no directories.
+// TestRemoveBehind: if an object is replaced just before its removal's rename, the removal fails with ErrPrecondition
+// and the newer version stays. A removal leaves no directories.
 func TestRemoveBehind(t *testing.T) {
 	t.Parallel()
 	dir := memoryDir(t)
@@ -204,12 +209,13 @@ func TestRemoveBehind(t *testing.T) {
 	}
 	must.Do(t, s.Remove(t.Context(), "a/b", second.Generation))
 	if left, _ := filepath.Glob(filepath.Join(dir, layout, "*", "*")); len(left) > 0 {
-		t.Errorf("the removal left %q", left)
+		t.Errorf("the removal left %q, want nothing", left)
 	}
 }
 
-// TestCleanSteps: what was replaced is gone, a draft that another discards is an error that does not say that the
-// object is absent, and generations rise although a clock is behind.
+// TestCleanSteps: three promises of Put. A replaced version's files are removed. A writer whose draft another process
+// discards while it writes gets an error, which is neither ErrNotExist nor ErrPrecondition. And generations rise even
+// if the last one is from a clock that was 35 years ahead.
 func TestCleanSteps(t *testing.T) {
 	t.Parallel()
 	dir := memoryDir(t)
@@ -243,13 +249,15 @@ func TestCleanSteps(t *testing.T) {
 	}
 }
 
-// readerFunc is a Reader.
+// readerFunc is an io.Reader that is a function.
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestEveryOrder lets two writers' calls at one object come in all orders: of those that saw the same generation one
-// wins, the last is what remains, and whoever reads between two calls finds whole contents, and never older ones.
+// TestEveryOrder: in whatever order the calls of two writers of one object come, exactly one of those that require the
+// same generation succeeds, writers without a condition all succeed, and the object holds what a successful writer
+// wrote. A reader between any two calls finds whole contents, and never an older version than before. All orders are
+// tried with COPPICE_FULL, else 25 random ones.
 func TestEveryOrder(t *testing.T) {
 	t.Parallel()
 	const seen = 1 // the generation before
@@ -275,7 +283,9 @@ func TestEveryOrder(t *testing.T) {
 	}
 }
 
-// oneOrder begins as in order, which says who makes the next call, and returns the order after that.
+// oneOrder runs two writers, each with its list of conditions, and lets them make their calls in the given order: entry
+// i says which writer makes the call i, and 0 goes first after the last entry. It returns the next order to try, and
+// whether there is one.
 func oneOrder(t *testing.T, conds [2][]blob.Generation, order []int) (next []int, more bool) {
 	dir := memoryDir(t)
 	root := layoutOf(t, dir)
@@ -285,8 +295,10 @@ func oneOrder(t *testing.T, conds [2][]blob.Generation, order []int) (next []int
 		first = put(t, Bucket(dir), "a", "first", blob.Absent)
 	}
 
-	var waits, goes [2]chan bool // a writer waits for its turn, or sends false once it has ended
-	var won [2]int
+	// Before each call at the object, a writer sends true on waits and goes on when it receives from goes. It sends
+	// false when it has ended.
+	var waits, goes [2]chan bool
+	var won [2]int // successful writes of each
 	for i := range conds {
 		waits[i], goes[i] = make(chan bool), make(chan bool)
 		f := &failing{fileSystem: root, before: func(name string) {
@@ -312,6 +324,7 @@ func oneOrder(t *testing.T, conds [2][]blob.Generation, order []int) (next []int
 		}()
 	}
 
+	// Let one call after the other happen, and read after each.
 	alive := [2]bool{<-waits[0], <-waits[1]}
 	reader, last := Bucket(dir), blob.Attrs{}
 	var both []bool // whether there was a choice
@@ -334,8 +347,10 @@ func oneOrder(t *testing.T, conds [2][]blob.Generation, order []int) (next []int
 		}
 		last = now
 	}
+
+	// Who had to succeed: all writes without a condition, or else exactly one of the others.
 	data, _, _ := blob.ReadAll(t.Context(), reader, "a", 10)
-	anys := [2]int{}
+	anys := [2]int{} // writes without a condition
 	for i := range conds {
 		for _, cond := range conds[i] {
 			if cond == blob.Any {
@@ -353,7 +368,8 @@ func oneOrder(t *testing.T, conds [2][]blob.Generation, order []int) (next []int
 	return following(order[:len(both)], both)
 }
 
-// following is the order after one in which there was a choice at some steps.
+// following returns the order after this one: the last step at which there was a choice (both) and the first writer
+// went becomes the second one's, and all later steps are dropped. more is false after the last order.
 func following(order []int, both []bool) (next []int, more bool) {
 	for step := len(order) - 1; step >= 0; step-- {
 		if both[step] && order[step] == 0 {
@@ -363,8 +379,8 @@ func following(order []int, both []bool) (next []int, more bool) {
 	return nil, false
 }
 
-// unsyncable gives writers a pipe, through which what they write comes into a file as without it, but which cannot be
-// synced.
+// unsyncable is a file system whose files cannot be synced: a writer gets a pipe, from which what it writes is copied
+// into the file.
 type unsyncable struct {
 	fileSystem
 	written chan error
@@ -383,7 +399,8 @@ func (u unsyncable) Create(name string) (*os.File, error) {
 	return w, err
 }
 
-// TestSynced: contents are on disk before anything shows them, and if they cannot be, the write is refused.
+// TestSynced: if new contents cannot be synced to the disk, Put returns that error, and nothing is renamed to where it
+// would be seen.
 func TestSynced(t *testing.T) {
 	t.Parallel()
 	dir := memoryDir(t)
@@ -392,19 +409,21 @@ func TestSynced(t *testing.T) {
 		u := unsyncable{layoutOf(t, dir), make(chan error, 1)}
 		renamed := false
 		s := &bucket{dir: dir, opened: between{u, func(do func() error, _, to string) error {
-			renamed = renamed || path.Dir(to) != drafts // there it is discarded
+			renamed = renamed || path.Dir(to) != drafts // a rename within drafts only discards the draft
 			return do()
 		}}}
 		_, err := s.Put(t.Context(), name, cond, strings.NewReader("second"))
 		must.Do(t, <-u.written)
 		data, _, _ := blob.ReadAll(t.Context(), Bucket(dir), name, 10)
 		if !errors.Is(err, syscall.EINVAL) || renamed || string(data) == "second" {
-			t.Errorf("%s: contents that cannot be synced: %v, and it holds %q; renamed: %t", name, err, data, renamed)
+			t.Errorf("%s: contents that cannot be synced: %v, it holds %q, renamed %t; want %v, the old, false", name,
+				err, data, renamed, syscall.EINVAL)
 		}
 	}
 }
 
-// TestParentRemoved: an object is created although its parent, which was there, is removed before that can be seen.
+// TestParentRemoved: an object is created although making its parent directory says that it exists while another
+// process has just removed it. The call 5 of the write is the one that makes the parent.
 func TestParentRemoved(t *testing.T) {
 	t.Parallel()
 	dir := memoryDir(t)

@@ -86,7 +86,8 @@ type fileSystem interface { //nolint:interfacebloat // what is used of *os.Root
 	WriteFile(name string, data []byte, perm fs.FileMode) error
 }
 
-// root opens the layout's directory, once. An error is not kept: the folder may be mounted later.
+// root returns the directory of the layout (bucket-1) in the bucket's folder. The first call opens it, and makes it in
+// an empty folder. After an error the next call tries again, since the folder may be mounted later.
 func (b *bucket) root() (fileSystem, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,10 +115,12 @@ func (b *bucket) root() (fileSystem, error) {
 // odd is what a name may not have on each system. Some take capitals for small letters, and drop a dot at the end.
 var odd = regexp.MustCompile(`[^a-z0-9_=.-]|^\.|\.$`)
 
-// encode returns the object's directory.
+// encode returns the directory of an object: "a/b" is in objects/a/b@.
 func encode(name string) string { return encodeFolder(name+"/") + objectEnd }
 
-// encodeFolder returns the directory of all objects whose names begin with the parts of name before its last slash.
+// encodeFolder returns the directory in which all objects are whose names begin with the parts of name before its last
+// slash. Characters that not every file system keeps apart are escaped by %, byte by byte. A part that is too long for
+// a file system is cut into several directories, of which all but the last end in partEnd.
 func encodeFolder(name string) string {
 	dir, parts := objects, strings.Split(name, "/")
 	for _, part := range parts[:len(parts)-1] {
@@ -132,7 +135,8 @@ func encodeFolder(name string) string {
 	return dir
 }
 
-// decode returns the name of the object whose directory this is.
+// decode returns the name of the object whose directory dir is, as encode writes it. ok is false for any other
+// directory.
 func decode(dir string) (name string, ok bool) {
 	escaped := strings.TrimSuffix(strings.TrimPrefix(dir, objects+"/"), objectEnd)
 	name, err := url.PathUnescape(strings.ReplaceAll(escaped, partEnd+"/", ""))
@@ -159,25 +163,30 @@ type version struct {
 
 func newID() string { return strings.ToLower(rand.Text()) }
 
-// mark returns the name of the empty file that makes v current, and contents that of the file with its bytes.
+// contents returns the name of the file with the version's bytes.
 func (v version) contents() string { return fmt.Sprintf("%d.%s", v.base, v.id) }
+
+// mark returns the name of the empty file that makes the version the current one.
 func (v version) mark() string {
 	return fmt.Sprintf("%d.%d.%d.%08x.%s", v.Generation, v.base, v.Size, v.CRC32C, v.id)
 }
 
-// parseMark reads the name of a mark, or of contents, which do not say their generation.
+// parseMark reads the name of a mark. It also reads that of contents, which does not tell the generation: then that is
+// 0. ok is false for any other name.
 func parseMark(file string) (v version, ok bool) {
 	n, _ := fmt.Sscanf(file, "%d.%d.%d.%x.%s", &v.Generation, &v.base, &v.Size, &v.CRC32C, &v.id)
 	if n < 5 {
 		v = version{}
 		_, _ = fmt.Sscanf(file, "%d.%s", &v.base, &v.id)
 	}
+	// Sscanf also takes other forms of numbers, so the name has to be exactly what these numbers give.
 	ours := file == v.contents() || file == v.mark() && v.Generation > v.base
 	return v, ours && v.base >= 0 && v.Size >= 0 && v.id != "" && !strings.Contains(v.id, ".")
 }
 
-// readCurrent returns the current version of an object, with Generation 0 if there is none, and with open also its
-// contents. While an object is being replaced it is not whole for a moment, so it is read again, for two seconds.
+// readCurrent returns the current version of an object, with Generation 0 if there is none. If open is true, it also
+// returns the open file of its contents, which the caller closes. While an object is being replaced, it is not whole
+// for a moment; then it is looked at again, for about two seconds, after which it counts as damaged.
 func (b *bucket) readCurrent(ctx context.Context, name string, open bool) (v version, f *os.File, err error) {
 	root, err := b.root()
 	if err = cmp.Or(blob.ValidName(name), ctx.Err(), err); err != nil {
@@ -186,16 +195,19 @@ func (b *bucket) readCurrent(ctx context.Context, name string, open bool) (v ver
 	for try := range looks {
 		v, f, err = tryReadCurrent(root, encode(name), open)
 		v.Name = name
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESTALE) { // else it is being replaced or removed
+		// A file that is gone, or stale on a file server, belonged to an object that is being replaced or removed.
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESTALE) {
 			return v, f, err
 		}
-		time.Sleep(time.Millisecond << try / 2) // twice as long each time
+		time.Sleep(time.Millisecond << try / 2) // (1 << try) / 2 ms: twice as long each time
 	}
 	return version{}, nil, problem.New(problem.Damaged, "not whole: %v: remove its directory, %s", err, encode(name))
 }
 
-// tryReadCurrent reads the current version from its mark, once. Without an object the version is zero; what is half
-// replaced is an error, after which its caller looks again.
+// tryReadCurrent looks once at the object in the directory place. Without such a directory the version is zero. An
+// object that is being replaced may give an error that a file does not exist; then the caller looks again. With open, f
+// is the open file of the contents. The version also lists strays: contents that can never become current, because the
+// object has gone past the generation that they follow.
 func tryReadCurrent(root fileSystem, place string, open bool) (now version, f *os.File, err error) {
 	dir, err := root.OpenRoot(place)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -205,7 +217,8 @@ func tryReadCurrent(root fileSystem, place string, open bool) (now version, f *o
 	}
 	defer dir.Close()
 	files, err := namesIn(dir)
-	// While a mark is renamed a listing may show both names, or neither.
+
+	// The newest mark is current. While a mark is being renamed, a listing may show both names, or neither.
 	for _, file := range files {
 		if v, ok := parseMark(file); ok && v.Generation > now.Generation {
 			now = v
@@ -216,7 +229,9 @@ func tryReadCurrent(root fileSystem, place string, open bool) (now version, f *o
 			now.strays = append(now.strays, path.Join(place, file))
 		}
 	}
-	info, statErr := dir.Lstat(now.contents()) // there is none without a mark
+
+	// Without a mark, now is zero, and no file has the name of its contents.
+	info, statErr := dir.Lstat(now.contents())
 	if err = cmp.Or(err, statErr); err != nil {
 		return version{}, nil, err
 	} else if !info.Mode().IsRegular() || info.Size() != now.Size {
@@ -229,7 +244,8 @@ func tryReadCurrent(root fileSystem, place string, open bool) (now version, f *o
 	return now, f, err
 }
 
-// namesIn lists a directory; other ways ask for the attributes of each entry.
+// namesIn lists the names in a directory, in no order. Unlike os.ReadDir, it does not ask for any entry's attributes,
+// which a file server would answer one by one.
 func namesIn(dir *os.Root) ([]string, error) {
 	f, err := dir.Open(".")
 	if err != nil {
@@ -239,6 +255,7 @@ func namesIn(dir *os.Root) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
+// Stat returns an object's attributes, as blob.Store says.
 func (b *bucket) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 	now, _, err := b.readCurrent(ctx, name, false)
 	if err == nil && now.Generation == 0 {
@@ -247,7 +264,8 @@ func (b *bucket) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 	return now.Attrs, b.wrapError("stat", name, err)
 }
 
-// Open is blob.Store's. A read of the whole object is verified.
+// Open reads a part of an object, as blob.Store says. At the end of a read of the whole object its checksum is
+// compared, and a wrong one is blob.ErrChecksum in place of io.EOF.
 func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
 	now, f, err := b.readCurrent(ctx, name, true)
 	err = cmp.Or(r.Check(), err)
@@ -255,7 +273,7 @@ func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCl
 		err = blob.ErrNotExist
 	}
 	if err != nil {
-		_ = f.Close()
+		_ = f.Close() // of nil does nothing but return an error
 		return nil, blob.Attrs{}, b.wrapError("open", name, err)
 	}
 	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
@@ -272,12 +290,14 @@ func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCl
 	}{blob.UntilDone(ctx, io.MultiReader(part, end)), f}, now.Attrs, nil
 }
 
-// atEnd is a Reader of nothing that says how a reading ends.
+// atEnd is an io.Reader without any bytes, whose error the function decides when it is reached.
 type atEnd func() error
 
+// Read returns the function's error.
 func (f atEnd) Read([]byte) (int, error) { return 0, f() }
 
-// List is blob.Store's, of whole objects. It reads the attributes of all before it yields the first.
+// List yields the objects whose names begin with prefix, as blob.Store says. It reads the attributes of all of them
+// before it yields the first.
 func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
 	return func(yield func(blob.Attrs, error) bool) {
 		all, err := b.list(ctx, prefix)
@@ -303,12 +323,15 @@ func (b *bucket) list(ctx context.Context, prefix string) (all []blob.Attrs, err
 	}
 	top := encodeFolder(prefix)
 
-	// visit lists an object, or what is below a directory, with at most so many looks at once. It is called name in the
-	// directory from, and at in the bucket's: a file server is asked for every part of a path.
+	// visit lists an object, or all objects below a directory. at is its path in the bucket, and name its name in the
+	// open directory from, by which it is opened: of a longer path, a file server would be asked for every part. At
+	// most atOnce entries are visited at the same time.
 	var visit func(ctx context.Context, from fileSystem, name, at string, atOnce int) ([]blob.Attrs, error)
 	visit = func(ctx context.Context, from fileSystem, name, at string, atOnce int) (all []blob.Attrs, err error) {
-		defer func() { // what is not there, or no more, has nothing
-			if errors.Is(err, syscall.ESTALE) { // but the whole bucket may be
+		// What does not exist, or no longer, has no objects. A file server may say that it is stale; but if the whole
+		// bucket is, that is an error, so its top is looked at.
+		defer func() {
+			if errors.Is(err, syscall.ESTALE) {
 				_, _, err = tryReadCurrent(root, objects, false)
 			}
 			if errors.Is(err, fs.ErrNotExist) {
@@ -318,9 +341,9 @@ func (b *bucket) list(ctx context.Context, prefix string) (all []blob.Attrs, err
 		switch object, ok := decode(at); {
 		case ctx.Err() != nil || ok && !strings.HasPrefix(object, prefix):
 			return nil, ctx.Err()
-		case ok:
+		case ok: // an object
 			now, _, err := tryReadCurrent(from, name, false)
-			if err != nil { // it is being replaced, or not ours
+			if err != nil { // it is a file, which is not ours, or it is being replaced
 				if info, statErr := from.Lstat(name); statErr == nil && !info.IsDir() {
 					return nil, nil
 				}
@@ -330,12 +353,13 @@ func (b *bucket) list(ctx context.Context, prefix string) (all []blob.Attrs, err
 				return nil, err
 			}
 			return []blob.Attrs{now.Attrs}, nil
-		case at != top:
-			if info, err := from.Lstat(name); err != nil || !info.IsDir() { // or not ours
+		case at != top: // a link or a file is not ours
+			if info, err := from.Lstat(name); err != nil || !info.IsDir() {
 				return nil, err
 			}
 		}
 
+		// A directory: visit its entries.
 		dir, err := from.OpenRoot(name)
 		if err != nil {
 			return nil, err
@@ -359,9 +383,9 @@ func (b *bucket) list(ctx context.Context, prefix string) (all []blob.Attrs, err
 	return all, err
 }
 
-// Put is blob.Store's. The contents are written apart; then the rename of the object's mark makes them current, which
-// only one of several writers can do, since it takes the old mark away. A rename that fails is looked into: it may have
-// been done although its answer was lost.
+// Put writes an object, as blob.Store says. The contents are written in a directory apart. Then the object's mark is
+// renamed, which makes them current. Only one of several writers can do that, because the rename takes the old mark
+// away. If a rename fails, the object is looked at: the rename may have been carried out, and only its answer lost.
 func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (_ blob.Attrs, err error) {
 	defer func() { err = b.wrapError("put", name, err) }()
 	now, _, err := b.readCurrent(ctx, name, false)
@@ -373,13 +397,14 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	root, _ := b.root()
 	next := version{Attrs: blob.Attrs{Name: name}, id: newID()}
 	place, dir := encode(name), path.Join(drafts, next.id)
-	at := path.Join(dir, next.contents()) // "" once they are to stay
+	at := path.Join(dir, next.contents()) // where the contents are; "" once they must stay there
 	defer func() { discard(root, at, dir) }()
 	if err := next.writeContents(root, at, blob.UntilDone(ctx, r)); err != nil {
 		return blob.Attrs{}, err
 	}
 
-	// commit makes it the version after now, which may be none, if now is still current.
+	// commit makes next the version after now, if now is still the current one. An object that does not exist (now is
+	// zero) is created by renaming a directory with the mark and the contents to its place.
 	commit := func() error {
 		next.base, next.Generation = now.Generation, max(now.Generation+1, blob.Generation(time.Now().UnixMicro()))
 		if now.Generation == 0 {
@@ -395,16 +420,18 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 		at = to
 		return root.Rename(path.Join(place, now.mark()), path.Join(place, next.mark()))
 	}
+	// After a failure, look who is current now. Without a condition, commit again after that version.
 	for err := commit(); err != nil; err = commit() {
 		then, _, lookErr := b.readCurrent(ctx, name, false)
 		if lookErr == nil && then.id == next.id {
-			break // it was done, and the answer was lost
+			break // the rename was carried out, and its answer was lost
 		}
 		switch {
 		case cond == blob.Absent && errors.Is(err, fs.ErrExist): // another's, even if it cannot be seen here yet
 			return blob.Attrs{}, blob.ErrPrecondition
 		case lookErr != nil || then.Generation == now.Generation || then.Generation == 0:
-			// No room, no permission, or removed. Or no answer, and the server may do it yet: what it would show stays.
+			// There is no room or no permission, or the object was removed. Or the server has not answered, and may yet
+			// carry the rename out: so the contents that it would show must stay.
 			at = ""
 			return blob.Attrs{}, errors.Join(err, lookErr)
 		case cond != blob.Any:
@@ -414,17 +441,18 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	}
 	at = ""
 	if now.Generation > 0 {
-		_ = root.Remove(path.Join(place, now.contents())) // else another will
+		_ = root.Remove(path.Join(place, now.contents())) // if that fails, a later writer does it
 	}
 
-	// Remove what writers left that never ended: beside this object, and once per process what was written apart.
+	// Remove what writers left that died: contents beside this object, and, once in this process, all that was written
+	// apart. It has to be a day old by the file system's clock, of which the new contents' time is the present.
 	var left []string
 	b.tidied.Do(func() { left, _ = fs.Glob(root.FS(), drafts+"/*") })
 	for _, name := range append(left, now.strays...) {
 		files, _ := fs.Glob(root.FS(), name+"/*")
 		if !slices.ContainsFunc(append(files, name), func(file string) bool {
 			info, err := fs.Stat(root.FS(), file)
-			return err != nil || next.Updated.Sub(info.ModTime()) < abandoned // by the file system's clock
+			return err != nil || next.Updated.Sub(info.ModTime()) < abandoned
 		}) {
 			discard(root, name)
 		}
@@ -432,8 +460,8 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	return next.Attrs, nil
 }
 
-// Remove is blob.Remover's. Its one rename takes the object away whole, and if another has just replaced it, the next
-// puts it back. Directories that are empty then go, too.
+// Remove removes an object, as blob.Remover says. One rename takes the whole object away. If it turns out that another
+// writer had just replaced it, a second rename puts it back. Directories that are empty then are removed, too.
 func (b *bucket) Remove(ctx context.Context, name string, at blob.Generation) (err error) {
 	defer func() { err = b.wrapError("remove", name, err) }()
 	now, _, err := b.readCurrent(ctx, name, false)
@@ -459,7 +487,8 @@ func (b *bucket) Remove(ctx context.Context, name string, at blob.Generation) (e
 	return root.RemoveAll(away)
 }
 
-// writeContents puts all of r on disk.
+// writeContents writes all of r to a new file, makes sure that it is on disk, and sets the version's size, checksum and
+// time. r's error is returned first.
 func (v *version) writeContents(root fileSystem, file string, r io.Reader) error {
 	dirErr := root.MkdirAll(path.Dir(file), 0o777)
 	f, err := root.Create(file)
@@ -476,17 +505,21 @@ func (v *version) writeContents(root fileSystem, file string, r io.Reader) error
 	return cmp.Or(err, f.Close())
 }
 
-// moveDirectory renames a directory to one whose parents may be missing, and may be removed at the same time.
+// moveDirectory renames a directory and makes the parents of its new place. Another writer may remove these at the same
+// time, because they are empty; then it tries again.
 func moveDirectory(root fileSystem, from, to string) (err error) {
 	for try := 0; try == 0 || try < looks && errors.Is(err, fs.ErrNotExist); try++ {
-		if err = root.MkdirAll(path.Dir(to), 0o777); err == nil || errors.Is(err, fs.ErrExist) { // and may be gone
+		// MkdirAll may say that a parent exists that is removed before it can look at it.
+		if err = root.MkdirAll(path.Dir(to), 0o777); err == nil || errors.Is(err, fs.ErrExist) {
 			err = root.Rename(from, to)
 		}
 	}
 	return err
 }
 
-// discard removes what may be another's at one stroke, before it removes what is in it.
+// discard removes files and directories; "" and what does not exist are passed over. A directory that is not empty may
+// be in use by a writer that still lives: one rename takes it away from that writer as a whole, before its files are
+// removed.
 func discard(root fileSystem, names ...string) {
 	for _, name := range names {
 		if away := path.Join(drafts, newID()); root.Remove(name) != nil && root.Rename(name, away) == nil {
@@ -495,7 +528,8 @@ func discard(root fileSystem, names ...string) {
 	}
 }
 
-// wrapError says what was done and where. A file that is not there is not taken for the object's absence.
+// wrapError says in front of an error what was done where. Only blob.ErrNotExist itself stays fs.ErrNotExist: that some
+// file is missing must not be taken for the object's absence. nil stays nil.
 func (b *bucket) wrapError(action, name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) && err != blob.ErrNotExist { //nolint:errorlint // itself
 		err = errors.New(err.Error())

@@ -27,7 +27,8 @@ func TestFolder(t *testing.T) {
 	blobtest.Run(t, func(t *testing.T) blob.Store { return Bucket(t.TempDir()) })
 }
 
-// TestLongNames: parts that no file system takes, and one object's name that is the beginning of another's.
+// TestLongNames: names with parts that are too long for a file system, and names that are the beginning of others, can
+// be written side by side and are listed as they are, also by prefix.
 func TestLongNames(t *testing.T) {
 	s := Bucket(t.TempDir())
 	long := strings.Repeat("x", longest)
@@ -59,6 +60,8 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
+// FuzzNames: every valid name has one directory, whose path every file system takes and from which the name can be read
+// back. The name of a mark or of contents, once parsed, is written again as it was.
 func FuzzNames(f *testing.F) {
 	for _, s := range []string{"a", "a/b", "%", "a+", "x@", ".", "..", "A/ü", "1.0.2.00000003.a", "9.9.9.9.9", "1.a"} {
 		f.Add(s)
@@ -86,7 +89,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// put writes to an object; a test's own.
+// put writes an object; an error ends the test.
 func put(t *testing.T, s blob.Store, name, data string, cond blob.Generation) blob.Attrs {
 	t.Helper()
 	a, err := s.Put(t.Context(), name, cond, strings.NewReader(data))
@@ -96,7 +99,8 @@ func put(t *testing.T, s blob.Store, name, data string, cond blob.Generation) bl
 	return a
 }
 
-// TestRefusedFolders: another's folder is not written to.
+// TestRefusedFolders: a folder that holds another layout or other files is refused and not written to. Hidden files,
+// such as a file server's, do not matter. A folder that does not exist is a problem of the environment.
 func TestRefusedFolders(t *testing.T) {
 	for name, kind := range map[string]problem.Kind{
 		"bucket-2": problem.Conflict, "model.txt": problem.Conflict, ".snapshot": problem.Other,
@@ -113,11 +117,12 @@ func TestRefusedFolders(t *testing.T) {
 	}
 	_, err := Bucket(filepath.Join(t.TempDir(), "absent")).Stat(t.Context(), "a")
 	if !problem.Is(err, problem.Environment) || errors.Is(err, blob.ErrNotExist) {
-		t.Errorf("without the folder: %v", err)
+		t.Errorf("without the folder: got %v; want a problem of the environment, not ErrNotExist", err)
 	}
 }
 
-// TestForeignThings: what others leave in the folder is not followed, not waited for, and no object.
+// TestForeignThings: links, files and directories that others leave in a bucket's folder are not objects: they are
+// neither listed nor read nor written over, and a link does not lead out of the folder.
 func TestForeignThings(t *testing.T) {
 	dir, secret := t.TempDir(), t.TempDir()
 	s := Bucket(dir)
@@ -146,10 +151,10 @@ func TestForeignThings(t *testing.T) {
 	}
 	for _, name := range []string{"stolen", "pipe", "out/x"} {
 		if _, err := s.Stat(t.Context(), name); err == nil {
-			t.Errorf("%s was found, and is no object", name)
+			t.Errorf("%s, which is no object, was found; want an error", name)
 		}
 		if _, err := s.Put(t.Context(), name, blob.Any, strings.NewReader("x")); err == nil {
-			t.Errorf("%s was written over what is no object", name)
+			t.Errorf("%s was written over what is no object; want an error", name)
 		}
 	}
 	if data, _, err := blob.ReadAll(t.Context(), Bucket(secret), "stolen", 10); string(data) != "secret" {
@@ -157,9 +162,11 @@ func TestForeignThings(t *testing.T) {
 	}
 }
 
-// TestDamage: other bytes are a checksum's error, a missing or shorter file a damaged object, never an absent one.
+// TestDamage: an object whose file was changed gives blob.ErrChecksum at the end of a read. One whose file is missing
+// or shorter is problem.Damaged when it is opened. Neither is taken for absent.
 func TestDamage(t *testing.T) { synctest.Test(t, testDamage) }
 
+// testDamage is TestDamage, in a bubble in which the pauses between looks take no time.
 func testDamage(t *testing.T) {
 	dir := t.TempDir()
 	s := Bucket(dir)
@@ -186,7 +193,8 @@ func testDamage(t *testing.T) {
 	}
 }
 
-// TestAbandoned: what was left a day ago goes with the next write, what is younger stays.
+// TestAbandoned: a write removes drafts and contents that were left more than a day ago. It leaves younger ones, and
+// contents of whatever age that a writer could still make current, because they follow the generation that is.
 func TestAbandoned(t *testing.T) {
 	dir := t.TempDir()
 	first := put(t, Bucket(dir), "a", "1", blob.Absent)
@@ -220,7 +228,8 @@ func TestAbandoned(t *testing.T) {
 	}
 }
 
-// TestNoRoom names the object and the folder, and leaves nothing.
+// TestNoRoom: when there is no room or the disk is read-only, Put returns that error with the object and the folder,
+// and leaves no file.
 func TestNoRoom(t *testing.T) {
 	for _, no := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS} {
 		dir := t.TempDir()
@@ -230,12 +239,12 @@ func TestNoRoom(t *testing.T) {
 			t.Errorf("the error %v came back as %v; want it, with what was done where", no, err)
 		}
 		if left, _ := filepath.Glob(filepath.Join(dir, layout, "*", "*")); len(left) > 0 {
-			t.Errorf("%v left %q", no, left)
+			t.Errorf("after %v it left %q, want nothing", no, left)
 		}
 	}
 }
 
-// removing removes an object once its directory has been opened.
+// removing is a file system that calls remove each time a directory has been opened.
 type removing struct {
 	fileSystem
 	remove func()
@@ -247,8 +256,8 @@ func (r removing) OpenRoot(name string) (*os.Root, error) {
 	return dir, err
 }
 
-// TestListBesideRemove: a directory that another removes while it is listed has nothing, also where a file server says
-// that it is stale. A bucket that is stale as a whole is an error.
+// TestListBesideRemove: a directory that another process removes while it is listed counts as empty, also if the file
+// server calls it stale. If the whole bucket is stale, listing it is an error.
 func TestListBesideRemove(t *testing.T) {
 	dir := t.TempDir()
 	root := layoutOf(t, dir)
@@ -262,25 +271,25 @@ func TestListBesideRemove(t *testing.T) {
 	}
 	a := put(t, Bucket(dir), "a/b", "x", blob.Absent)
 	if n, err := list(&failing{fileSystem: root, at: 1, err: syscall.ESTALE}); n > 0 || err != nil {
-		t.Errorf("of a stale directory it lists %d: %v; want nothing, and no error", n, err)
+		t.Errorf("a stale directory: listed %d objects, %v; want none, and no error", n, err)
 	}
 	if _, err := list(&failing{fileSystem: root, at: 1, err: syscall.ESTALE, dead: true}); err == nil {
-		t.Error("a stale bucket seems empty, want an error")
+		t.Error("a stale bucket: listed without an error, want one")
 	}
 	n, err := list(removing{root, func() {
 		must.Do(t, Bucket(dir).(blob.Remover).Remove(t.Context(), "a/b", a.Generation))
 	}})
 	if n > 0 || err != nil {
-		t.Errorf("beside a removal it lists %d: %v; want nothing, and no error", n, err)
+		t.Errorf("beside a removal: listed %d objects, %v; want none, and no error", n, err)
 	}
 }
 
-// TestMountedLater: a bucket whose folder comes after its first use is used then.
+// TestMountedLater: a bucket whose folder does not exist at its first use, which fails, works once the folder is there.
 func TestMountedLater(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "share")
 	s := Bucket(dir)
 	if _, err := s.Stat(t.Context(), "a"); err == nil || errors.Is(err, blob.ErrNotExist) {
-		t.Errorf("a bucket without its folder says of an object: %v", err)
+		t.Errorf("stat without the folder: got %v; want an error other than ErrNotExist", err)
 	}
 	must.Do(t, os.Mkdir(dir, 0o755))
 	put(t, s, "a", "here", blob.Absent)

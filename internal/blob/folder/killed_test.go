@@ -18,7 +18,7 @@ import (
 	"coppice/internal/must"
 )
 
-// TestMain lets the test's own program be a writer.
+// TestMain makes the test binary a writer (see write) if COPPICE_TEST_FOLDER is set.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("COPPICE_TEST_FOLDER"); dir != "" {
 		dies, _ := strconv.Atoi(os.Getenv("COPPICE_TEST_DIES"))
@@ -27,8 +27,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// write adds to a number, creates what is to be created once, and creates and removes another, until it is killed, by
-// itself before a call if dies is not 0. It prints each success.
+// write is a process that writes to a bucket until it is killed. In each turn it adds 1 to the object "number" if
+// nobody else has meanwhile; creates an object that only one writer may create; and creates and removes another. It
+// prints each success. If dies is not 0, it kills itself before the call with that number.
 func write(dir string, dies int) {
 	s := &bucket{dir: dir}
 	root, err := s.root()
@@ -56,7 +57,7 @@ func write(dir string, dies int) {
 		}
 		next := strings.NewReader(strconv.Itoa(n+1) + strings.Repeat("\n", n%5000))
 		_, err = s.Put(ctx, "number", now.Generation, readerFunc(func(p []byte) (int, error) {
-			step("") // what is written is a beginning
+			step("") // dying here leaves a part of the contents
 			return next.Read(p)
 		}))
 		switch {
@@ -88,21 +89,23 @@ func write(dir string, dies int) {
 	}
 }
 
-// told is what writers were told.
+// told collects what writers have printed, their successes.
 type told struct {
 	t       *testing.T
-	program string
+	program string // the test binary
 	mu      sync.Mutex
-	added   map[string]int
-	created map[string]string
+	added   map[string]int    // by value of the number, how many writers were told that they made it that
+	created map[string]string // by name, the process that was told that it created the object
 	deaths  int
 }
 
+// newTold has nothing collected yet.
 func newTold(t *testing.T) *told {
 	return &told{t: t, program: must.Get(os.Executable())(t), added: map[string]int{}, created: map[string]string{}}
 }
 
-// writer runs one until it is dead: before a call of its own, or after so many successes.
+// writer runs a writer process until it is dead, and collects what it prints. The process kills itself before the call
+// number dies if that is not 0, or is killed after so many successes if that is not negative.
 func (w *told) writer(dir string, dies, successes int) {
 	var errs strings.Builder
 	cmd := exec.Command(w.program)
@@ -137,8 +140,9 @@ func (w *told) writer(dir string, dies, successes int) {
 	w.mu.Unlock()
 }
 
-// check compares what is there, seen from each machine, with what the writers were told: the number is that of their
-// successes, and one more at most for each that died; who was told to have created an object has.
+// check compares what the bucket holds, seen from each machine's folder, with what the writers were told. The number is
+// that of their successes, and at most one more for each that died, since it may have died before it was told. An
+// object is of the process that was told that it had created it.
 func (w *told) check(dirs ...string) {
 	w.t.Helper()
 	for _, dir := range dirs {
@@ -161,7 +165,8 @@ func (w *told) check(dirs ...string) {
 	}
 }
 
-// TestKilled kills writers of one number again and again.
+// TestKilled: three writers at a time are killed after a random number of successes, again and again, and the bucket
+// holds what they were told (see check).
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	dir := memoryDir(t)
@@ -184,8 +189,9 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d successes, %d created", len(w.added), len(w.created))
 }
 
-// TestTwoHosts lets two writers die before any two of their calls, on two machines if COPPICE_TEST_HOSTS has two mounts
-// of one folder.
+// TestTwoHosts: whenever two writers die, each before one of its calls, the bucket holds what they were told (see
+// check). Of all pairs of calls, 12 are tried, or 500 with COPPICE_FULL. If COPPICE_TEST_HOSTS names two mounts of one
+// folder, the writers are on two machines.
 func TestTwoHosts(t *testing.T) {
 	t.Parallel()
 	hosts := filepath.SplitList(os.Getenv("COPPICE_TEST_HOSTS"))
@@ -194,7 +200,7 @@ func TestTwoHosts(t *testing.T) {
 		hosts = []string{dir, dir}
 	}
 	put(t, Bucket(hosts[0]), "number", "0", blob.Absent)
-	const calls = 48 // of one turn, and the beginning of the next
+	const calls = 48 // of one turn of a writer, and the beginning of the next
 	w, pairs, draw := newTold(t), 12, rand.New(rand.NewPCG(1, 2))
 	if os.Getenv("COPPICE_FULL") != "" {
 		pairs = 500

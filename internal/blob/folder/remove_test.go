@@ -11,7 +11,8 @@ import (
 	"coppice/internal/must"
 )
 
-// TestRemoveBeside: several that remove an object all succeed, and one that writes beside it does.
+// TestRemoveBeside: when three goroutines remove the same object and one writes another object in its directory, all at
+// once, none of them gets an error, and the written object is there. It is tried 60 times.
 func TestRemoveBeside(t *testing.T) {
 	t.Parallel()
 	s := folder.Bucket(t.TempDir()).(blob.Remover)

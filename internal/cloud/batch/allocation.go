@@ -54,7 +54,8 @@ func (j Job) bootDisk() *batchpb.AllocationPolicy_Disk {
 	return &batchpb.AllocationPolicy_Disk{Type: "hyperdisk-balanced"}
 }
 
-// attachedDisks returns one entry for the local SSD, for any number of disks.
+// attachedDisks returns a single entry for all local SSDs, with the sum of their sizes, as Batch wants it; none without
+// disks.
 func (j Job) attachedDisks() []*batchpb.AllocationPolicy_AttachedDisk {
 	if j.LocalSSDs == 0 {
 		return nil

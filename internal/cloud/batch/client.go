@@ -92,7 +92,8 @@ func (c *Client) Close() error { return c.c.Close() }
 // Name is the full name of the job with the id.
 func (c *Client) Name(id string) string { return c.parent + "/jobs/" + id }
 
-// retry calls f until it succeeds, or fails with anything but UNAVAILABLE. The library retries only reads by itself.
+// retry calls f until it succeeds or fails with anything but UNAVAILABLE, with growing pauses, for retryFor at most. It
+// is for calls that change something; Google's library repeats only reads by itself.
 func retry[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
 	return backoff.Retry(ctx, func() (T, error) {
 		ctx, cancel := context.WithTimeout(ctx, callLimit)
@@ -107,6 +108,7 @@ func retry[T any](ctx context.Context, f func(context.Context) (T, error)) (T, e
 	}), backoff.WithMaxElapsedTime(retryFor))
 }
 
+// fail turns the error of a call about the named job into ErrNotExist or one of package cloud's.
 func (c *Client) fail(name string, err error) error {
 	if status.Code(err) == codes.NotFound {
 		return fmt.Errorf("%s: %w", name, ErrNotExist)
@@ -114,9 +116,9 @@ func (c *Client) fail(name string, err error) error {
 	return cloud.FromStatus(service, name, "", err)
 }
 
-// Submit creates the job. If a job with this id exists for the same plan (PlanLabel), existed is true and nothing
-// changes; a different plan is a conflict. A job that breaks a rule of Batch is wrong input, before anything is
-// sent.
+// Submit creates the job and returns its full name. If a job with this id exists already for the same plan (PlanLabel),
+// existed is true and nothing changes; if it exists for another plan, the error is of the kind problem.Conflict. A job
+// that breaks a rule of Batch is of the kind problem.Input, and nothing is sent.
 func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, err error) {
 	if j.Location == "" {
 		j.Location = c.opts.Location
@@ -154,9 +156,9 @@ func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, 
 // requestSpace is the namespace of request ids, a random UUID.
 var requestSpace = uuid.MustParse("5a1d2c0e-7a3f-4f0e-9c55-0b7c5ad0f6c1")
 
-// requestID is the id of the request that creates a job. It is the same for every caller who wants this job for this
-// plan, so that Batch itself treats launchers that were started twice as one. again counts the jobs of this name that
-// are known to be gone.
+// requestID makes the id of the request that creates a job from the job's full name and its plan. Launchers that were
+// started twice send the same id, and Batch then makes one job. again counts the jobs of this name that were created
+// and are gone, so that a job can be created anew.
 func requestID(name, plan string, again int) string {
 	return uuid.NewSHA1(requestSpace, fmt.Appendf(nil, "%s\x00%s\x00%d", name, plan, again)).String()
 }
@@ -164,9 +166,10 @@ func requestID(name, plan string, again int) string {
 // maxAgain bounds how often a job may be deleted and created again within the hour in which Batch remembers requests.
 const maxAgain = 5
 
-// create creates the job, or finds the one created by another process meanwhile. Batch remembers a request for an hour
-// and answers it with the original job, even if that was deleted since; then nothing would run. So a job that cannot be
-// found after it was returned is requested again with the next request id.
+// create creates the job, or finds the one that another process has created meanwhile (existed).
+//
+// Batch remembers a request for an hour and answers it with the original job, even if that was deleted since; then
+// nothing would run. So if the job that was returned cannot be found, it is requested again with another request id.
 func (c *Client) create(ctx context.Context, id string, job *batchpb.Job) (got *batchpb.Job, existed bool, err error) {
 	name := c.Name(id)
 	for again := range maxAgain {
@@ -190,8 +193,8 @@ func (c *Client) create(ctx context.Context, id string, job *batchpb.Job) (got *
 		"use another sweep id", name, maxAgain)
 }
 
-// getExisting gets a job that must exist, although it may not be readable yet: one that is not found is looked up
-// again, for c.look.
+// getExisting gets a job that was just created and may not be readable yet: while it is not found, it is looked up
+// again, for c.look at most.
 func (c *Client) getExisting(ctx context.Context, name string) (*batchpb.Job, error) {
 	j, err := backoff.Retry(ctx, func() (*batchpb.Job, error) {
 		j, err := c.get(ctx, name)
@@ -206,6 +209,7 @@ func (c *Client) getExisting(ctx context.Context, name string) (*batchpb.Job, er
 	return j, nil
 }
 
+// get gets a job, with the service's own error.
 func (c *Client) get(ctx context.Context, name string) (*batchpb.Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -221,8 +225,8 @@ func (c *Client) Get(ctx context.Context, name string) (Status, error) {
 	return statusOf(j), nil
 }
 
-// Cancel stops the job and returns its last status once it has stopped. A finished job is unchanged. A cancelled job
-// stays in the lists.
+// Cancel stops the job, waits until it has stopped, at most ten minutes, and returns its last status. A job that has
+// finished is left as it is. A cancelled job can still be read and listed.
 func (c *Client) Cancel(ctx context.Context, name string) (Status, error) {
 	s, err := c.Get(ctx, name)
 	if err != nil || s.State.Finished() {
@@ -233,7 +237,8 @@ func (c *Client) Cancel(ctx context.Context, name string) (Status, error) {
 		_, err = retry(ctx, func(ctx context.Context) (*batch.CancelJobOperation, error) {
 			return c.c.CancelJob(ctx, &batchpb.CancelJobRequest{Name: name})
 		})
-		// It may have been cancelled by another process, or have just ended: the state decides.
+		// FAILED_PRECONDITION says that another process has cancelled it, or that it has just ended. Both are fine: the
+		// state that Wait sees decides.
 		if err != nil && status.Code(err) != codes.FailedPrecondition {
 			return s, c.fail(name, err)
 		}
@@ -264,8 +269,8 @@ func (c *Client) Wait(ctx context.Context, name string, limit time.Duration) (St
 	return c.waitFor(ctx, name, limit, func(s Status) bool { return s.State.Finished() })
 }
 
-// waitFor looks at a job until done says that its status will do, ever less often, at most every 15 s, and for limit at
-// most.
+// waitFor asks for the job's status until done returns true for it, and returns that status. The pauses grow from
+// c.poll to 15 s. After limit it returns an error with the last status.
 func (c *Client) waitFor(ctx context.Context, name string, limit time.Duration,
 	done func(Status) bool) (Status, error) {
 	errBusy := errors.New("the job has not come to rest")

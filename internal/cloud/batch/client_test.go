@@ -23,6 +23,7 @@ import (
 	"coppice/localemu/batchemu"
 )
 
+// connect is a client of an emulator that polls often, so that tests are quick.
 func connect(t *testing.T, addr string) *Client {
 	t.Helper()
 	c := must.Get(New(t.Context(), Options{Project: "local-project", Location: "us-central1", Endpoint: addr}))(t)
@@ -91,16 +92,17 @@ func TestSubmitAgain(t *testing.T) {
 	j.Labels = map[string]string{PlanLabel: strings.Repeat("f", 32)}
 	if _, _, err = c.Submit(t.Context(), j); !problem.Is(err, problem.Conflict) ||
 		!strings.Contains(err.Error(), strings.Repeat("0123456789abcdef", 2)) {
-		t.Errorf("another plan: %v", err)
+		t.Errorf("another plan: got error %v; want a conflict that names the first plan", err)
 	}
 	j.Location = "europe-west1"
 	if _, _, err = c.Submit(t.Context(), j); !problem.Is(err, problem.Input) ||
 		!strings.Contains(err.Error(), "Location") {
-		t.Errorf("another region: %v", err)
+		t.Errorf("another region: got error %v; want wrong input that names Location", err)
 	}
 }
 
-// TestCancel: a job can be cancelled at once, again, and while it is waited for.
+// TestCancel: a job can be cancelled, and again when it has ended. It can be deleted, and once more when it is gone; then
+// a job of the same id is new. A job that does not exist is ErrNotExist.
 func TestCancel(t *testing.T) {
 	c := emulator(t)
 	var names []string
@@ -113,16 +115,16 @@ func TestCancel(t *testing.T) {
 		t.Errorf("cancelled: %+v %v; want that state", s, err)
 	}
 	if s, err = c.Cancel(t.Context(), names[0]); err != nil || s.State != Cancelled {
-		t.Errorf("cancel again: %+v %v", s, err)
+		t.Errorf("cancelled again: got %+v, %v; want it cancelled, and no error", s, err)
 	}
 	c.look = 20 * time.Millisecond
-	for range 2 { // then there is none
+	for range 2 { // the second time there is none
 		if err := c.Delete(t.Context(), names[0]); err != nil {
 			t.Errorf("deleted: %v; want no error, the second time either", err)
 		}
 	}
 	if _, existed, err := c.Submit(t.Context(), shell("a-1", "true", 2)); err != nil || existed {
-		t.Errorf("submitted after it was deleted: existed %v, %v", existed, err)
+		t.Errorf("submitted after it was deleted: existed %v, %v; want a new job", existed, err)
 	}
 	if s, err = c.Get(t.Context(), c.Name("c-1")); !errors.Is(err, ErrNotExist) {
 		t.Errorf("looking at a job that does not exist: %+v, %v, expected ErrNotExist", s, err)
@@ -132,7 +134,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// scripted is a server that answers as told.
+// scripted is a Batch service whose answers a test gives. Without get, no job exists.
 type scripted struct {
 	batchpb.UnimplementedBatchServiceServer
 	longrunningpb.UnimplementedOperationsServer
@@ -155,6 +157,7 @@ func (s *scripted) CancelJob(context.Context, *batchpb.CancelJobRequest) (*longr
 	return &longrunningpb.Operation{Name: "op"}, s.cancel()
 }
 
+// serve starts a server for s, which ends with the test, and returns a client of it.
 func serve(t *testing.T, s *scripted) *Client {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -172,8 +175,8 @@ func serve(t *testing.T, s *scripted) *Client {
 	return connect(t, l.Addr().String())
 }
 
-// remembering is a service as Google describes it: for an hour it answers a repeated request with the job of the first
-// time, whatever has become of that since.
+// remembering is a Batch service that remembers requests as Google describes it: it answers a repeated request with the
+// job of the first time, even if that job was deleted since.
 type remembering struct {
 	mu       sync.Mutex
 	requests map[string]*batchpb.Job
@@ -223,7 +226,8 @@ func TestUnavailableIsRetried(t *testing.T) {
 	}
 }
 
-// TestRequestIDIsMadeOfTheJob: the same job for the same plan is the same request; for another plan, another.
+// TestRequestIDIsMadeOfTheJob: the request id is the same for the same job, plan and count of jobs that are gone, and
+// another if one of them differs, also if job and plan together are the same text.
 func TestRequestIDIsMadeOfTheJob(t *testing.T) {
 	for _, other := range []string{requestID("jobs/b", "plan", 0), requestID("jobs/a", "plan2", 0),
 		requestID("jobs/a", "plan", 1), requestID("jobs/ap", "lan", 0)} {
@@ -233,7 +237,9 @@ func TestRequestIDIsMadeOfTheJob(t *testing.T) {
 	}
 }
 
-// TestADeletedJobIsMadeAnew: Batch would answer the same request with the job that is gone, and nothing would run.
+// TestADeletedJobIsMadeAnew: a job that was deleted is created anew when it is submitted again, although Batch would
+// answer the same request with the job that is gone. After five times, the most that are tried, the error says that
+// something deletes it.
 func TestADeletedJobIsMadeAnew(t *testing.T) {
 	r := &remembering{}
 	c := serve(t, r.service())
@@ -245,7 +251,8 @@ func TestADeletedJobIsMadeAnew(t *testing.T) {
 		}
 		delete(r.jobs, spotJob().ID)
 	}
-	for range 2 {
+
+	for range 2 { // the fourth and fifth time
 		must.Get2(c.Submit(t.Context(), spotJob()))(t)
 		delete(r.jobs, spotJob().ID)
 	}
@@ -255,7 +262,7 @@ func TestADeletedJobIsMadeAnew(t *testing.T) {
 	}
 }
 
-// TestManyAtOnceMakeOneJob: ten launchers that do not know of each other submit the same job.
+// TestManyAtOnceMakeOneJob: ten clients that submit the same job at once make a single job, and none gets an error.
 func TestManyAtOnceMakeOneJob(t *testing.T) {
 	first := emulator(t)
 	j := shell("slot-1", "exec sleep 600", 1)
@@ -279,7 +286,9 @@ func TestManyAtOnceMakeOneJob(t *testing.T) {
 	}
 }
 
-// TestNoCapacity: of the events of a failed job those about missing machines or quota are recognised, and no others.
+// TestNoCapacity: events about missing machines or quota are recognised, and no others. Of a message of Compute Engine
+// that Batch wraps, only the message and its code are kept. A job has begun if it runs or has run, and not if it only
+// waited.
 func TestNoCapacity(t *testing.T) {
 	event := func(text string) Status { return Status{State: Failed, Events: []Event{{Text: text}, {Text: "other"}}} }
 	for text, want := range map[string]bool{
@@ -341,12 +350,13 @@ func TestLived(t *testing.T) {
 			time.Time{}, time.Time{}},
 	} {
 		if from, to := c.s.Lived(); !from.Equal(c.from) || !to.Equal(c.to) {
-			t.Errorf("%s: it lived from %s to %s; want the times of the case", name, from, to)
+			t.Errorf("%s: it lived from %s to %s; want from %s to %s", name, from, to, c.from, c.to)
 		}
 	}
 }
 
-// TestExistingJobIsComparedWhenReadable: ALREADY_EXISTS, and for a moment the job cannot be read.
+// TestExistingJobIsComparedWhenReadable: when Batch says that the job exists already, but for a moment does not find it,
+// Submit looks again until it can compare the plans.
 func TestExistingJobIsComparedWhenReadable(t *testing.T) {
 	var reads atomic.Int32
 	c := serve(t, &scripted{
@@ -365,7 +375,8 @@ func TestExistingJobIsComparedWhenReadable(t *testing.T) {
 	}
 }
 
-// TestRefusals: what no repetition mends is tried once, and the error is of its kind.
+// TestRefusals: a submission that is refused for a missing permission, login or project is tried once, and the error is
+// one of package cloud's.
 func TestRefusals(t *testing.T) {
 	for code, target := range map[codes.Code]any{
 		codes.PermissionDenied: new(*cloud.PermissionError), codes.Unauthenticated: new(*cloud.SetupError),
@@ -382,7 +393,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestCancelRace: the job ends between the look at it and the call.
+// TestCancelRace: if the job ends just before it is cancelled, so that Batch refuses, Cancel returns its final state and
+// no error.
 func TestCancelRace(t *testing.T) {
 	states := []batchpb.JobStatus_State{batchpb.JobStatus_RUNNING, batchpb.JobStatus_RUNNING,
 		batchpb.JobStatus_SUCCEEDED}
@@ -399,7 +411,8 @@ func TestCancelRace(t *testing.T) {
 	}
 }
 
-// TestWaitHasALimit: waiting ends with its limit, saying the state, and with its context.
+// TestWaitHasALimit: waiting for a job that goes on running ends after the limit, with its state in the error, and when
+// the context has ended.
 func TestWaitHasALimit(t *testing.T) {
 	c := serve(t, &scripted{get: func() (*batchpb.Job, error) {
 		return &batchpb.Job{Status: &batchpb.JobStatus{State: batchpb.JobStatus_RUNNING}}, nil
@@ -425,7 +438,8 @@ func TestEventsAreSorted(t *testing.T) {
 	}
 }
 
-// TestSetup: options that cannot reach Batch are an error of the setup.
+// TestSetup: options with which Batch cannot be reached, missing credentials and an emulator that is not running are a
+// *cloud.SetupError, within five seconds.
 func TestSetup(t *testing.T) {
 	var setup *cloud.SetupError
 	good := Options{Project: "p", Location: "us-central1", Endpoint: "127.0.0.1:1"}
@@ -445,7 +459,7 @@ func TestSetup(t *testing.T) {
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/key.json")
 	if _, err := New(t.Context(), Options{Project: "p", Location: "us-central1"}); !errors.As(err, &setup) ||
 		!strings.Contains(err.Error(), "gcloud auth") {
-		t.Errorf("no credentials: %v", err)
+		t.Errorf("no credentials: got error %v; want one of the setup that names gcloud auth", err)
 	}
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	good.Endpoint = l.Addr().String()

@@ -34,8 +34,9 @@ type Jobs struct {
 	Images, Accounts map[string]string
 }
 
-// Describe is the job of Batch that an array of tasks becomes: the deployment's place and images, the tasks' own
-// program, and the exit codes with which Batch itself ends a task among those that are repeated.
+// Describe returns the job of Batch that an array of tasks becomes. It starts from the deployment's Place, which q may
+// override in zones, and fills in the program, its tasks and their machines. Tasks are repeated after the exit codes
+// that q names, and after those with which Batch ends a task whose machine was lost.
 func (e *Jobs) Describe(q engine.Array) Job {
 	j := e.Place
 	if len(q.Zones) > 0 {
@@ -50,10 +51,11 @@ func (e *Jobs) Describe(q engine.Array) Job {
 	j.MachineType, j.Spot, j.LocalSSDs = q.Machine, q.Spot, q.LocalSSDs
 	j.CPUMilli, j.MemoryMiB = q.CPUMilli, q.MemoryMiB
 	j.MaxRetries, j.MaxRunDuration = q.Retries, q.Limit
+	// The capacity is cut so that append copies, and does not write behind the caller's slice.
 	j.RetryExitCodes = append(q.Repeat[:len(q.Repeat):len(q.Repeat)], exitPreempted, exitReportingTimeout, exitRebooted,
 		exitUnresponsive, exitRecreated)
 	j.HostNetwork = q.Talks
-	if q.Program != engine.Task { // only a sweep has somebody to notify
+	if q.Program != engine.Task { // an aggregator reads notifications, and only of sweeps' jobs
 		j.Notify = nil
 	}
 	return j
@@ -78,7 +80,8 @@ func (e *Jobs) Cancel(ctx context.Context, name string) (engine.JobStatus, error
 	return toJobStatus(e.Client.Cancel(ctx, name))
 }
 
-// Links are Google's own pages about a sweep: all logs of its programs since then, and its job.
+// Links returns the addresses of Google's own pages about a sweep: the logs of its programs since a time, and its job.
+// job is the full name of the Batch job; of any other text there are no links.
 func Links(job, sweep string, since time.Time) []engine.Link {
 	part := strings.Split(job, "/")
 	if len(part) != 6 || part[0] != "projects" || part[2] != "locations" || part[4] != "jobs" {
@@ -96,7 +99,8 @@ var states = map[State]engine.Phase{Queued: engine.Waiting, Scheduled: engine.Wa
 	Succeeded: engine.Done, Failed: engine.Failed, Deleting: engine.Stopping, Cancelling: engine.Stopping,
 	Cancelled: engine.Cancelled}
 
-// toJobStatus says in the programs' words what Batch says of a job.
+// toJobStatus turns the status of a Batch job, or the error of asking for it, into package engine's. That there is no
+// such job is the phase engine.Gone and no error.
 func toJobStatus(s Status, err error) (engine.JobStatus, error) {
 	if errors.Is(err, ErrNotExist) {
 		return engine.JobStatus{State: engine.Gone}, nil
@@ -108,7 +112,10 @@ func toJobStatus(s Status, err error) (engine.JobStatus, error) {
 		return sum
 	}
 	from, to := s.Lived()
-	never, lacks := 0, s.NoCapacity() // had a machine; else what was not executed was stopped with its job
+
+	// UNEXECUTED tasks waited to the end if the job lacked machines. Otherwise they were stopped with their job, which
+	// counts as failed.
+	never, lacks := 0, s.NoCapacity()
 	if lacks.Text != "" {
 		never = n("UNEXECUTED")
 	}

@@ -36,7 +36,8 @@ func (j Job) taskSpec() *batchpb.TaskSpec {
 	return spec
 }
 
-// runnables are executed by a task one after the other; the first that fails ends the task with its exit code.
+// runnables are what a task executes, one after the other: first a script that opens the local SSD, if there is one,
+// and then the container. The first that fails ends the task with its exit code.
 func (j Job) runnables() []*batchpb.Runnable {
 	if j.LocalSSDs == 0 {
 		return []*batchpb.Runnable{j.container()}
@@ -44,10 +45,10 @@ func (j Job) runnables() []*batchpb.Runnable {
 	return []*batchpb.Runnable{j.openDisks(), j.container()}
 }
 
-// openDisks makes the local SSD writable for any user: Batch formats and mounts it as root, while the container runs as
-// another user. Scripts run as root on the machine itself, and every task runs this one, while other tasks of the
-// machine may be at work: so it is idempotent. The sticky bit keeps users from removing each other's files, as in /tmp.
-// The rule mount-path ensures that the path is a single word to a shell.
+// openDisks is a script that makes the local SSD writable for any user. Batch formats and mounts the disk as root, and
+// runs scripts as root, but the container's user is another. Every task runs the script, also while other tasks of the
+// machine are at work, so running it again changes nothing. Mode 1777 keeps users from removing each other's files, as
+// in /tmp. The rule mount-path makes sure that the path is a single word for a shell.
 func (j Job) openDisks() *batchpb.Runnable {
 	return &batchpb.Runnable{
 		DisplayName: "open the local SSD",
@@ -72,7 +73,8 @@ func (j Job) container() *batchpb.Runnable {
 	}}}
 }
 
-// lifecycle is the only policy that Batch supports: the listed exit codes are retried, all others fail the task.
+// lifecycle says which exit codes are retried; all others fail the task. Without any codes there is no policy, and
+// Batch retries all. It supports only one policy.
 func (j Job) lifecycle() []*batchpb.LifecyclePolicy {
 	if len(j.RetryExitCodes) == 0 {
 		return nil

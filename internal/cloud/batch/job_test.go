@@ -85,7 +85,8 @@ func stagingJob() Job {
 	return j
 }
 
-// TestGolden compares whole requests. After a wanted change: go test ./internal/cloud/batch -run Golden -update
+// TestGolden: the requests of four kinds of jobs have the bytes of their golden files, each time they are made. After a
+// wanted change, run go test ./internal/cloud/batch -run Golden -update
 func TestGolden(t *testing.T) {
 	jobs := map[string]Job{"minimal": minimalJob(), "spot": spotJob(), "custom": customJob(), "staging": stagingJob()}
 	for name, job := range jobs {
@@ -183,7 +184,8 @@ var breaking = []struct {
 	{"job-size", "Job", func(j *Job) { j.Env["LONG"] = strings.Repeat("x", 1<<20) }},
 }
 
-// TestRules: each rule that is declared refuses a job that breaks it, with the field and the rule's name.
+// TestRules: a job that breaks a rule is wrong input, and the error names the field and the rule. Every rule in rules.go
+// is broken by some job here.
 func TestRules(t *testing.T) {
 	shown := map[string]bool{}
 	for i, c := range breaking {
@@ -206,12 +208,12 @@ func TestRules(t *testing.T) {
 
 	for _, rule := range declared(t) {
 		if !shown[rule] {
-			t.Errorf("no job here breaks the rule %s", rule)
+			t.Errorf("no job here breaks the rule %s, want one in breaking", rule)
 		}
 	}
 }
 
-// declared are all rules that rules.go names.
+// declared returns the names of all rules, which it finds in the source of rules.go.
 func declared(t *testing.T) []string {
 	t.Helper()
 	text := must.Get(os.ReadFile("rules.go"))(t)
@@ -220,12 +222,12 @@ func declared(t *testing.T) []string {
 		all = append(all, m[1])
 	}
 	if len(all) < 30 {
-		t.Fatalf("only %d rules found", len(all))
+		t.Fatalf("found %d rules in rules.go, want at least 30: the pattern no longer fits", len(all))
 	}
 	return all
 }
 
-// TestAtTheLimit shows that each limit itself is allowed.
+// TestAtTheLimit: a job that is exactly at a limit of Batch breaks no rule.
 func TestAtTheLimit(t *testing.T) {
 	for i, change := range []func(*Job){
 		func(j *Job) { j.ID = strings.Repeat("a", 63) },
@@ -269,7 +271,7 @@ func TestLocalSSDCounts(t *testing.T) {
 	} {
 		counts, known := LocalSSDCounts(machine)
 		if got := countsText(counts); !known || got != want {
-			t.Errorf("%s: %s %t, want %s", machine, got, known, want)
+			t.Errorf("%s: may have %s disks, known %t; want %s, known", machine, got, known, want)
 		}
 	}
 	for _, machine := range []string{"n1-standard-8", "c3-highmem-8-lssd", "custom", "", "n2-custom-4-2048"} {
@@ -279,7 +281,8 @@ func TestLocalSSDCounts(t *testing.T) {
 	}
 }
 
-// TestAMachineThatGoesCostsAnAttempt: Batch repeats a task whose machine was taken away, not one that took too long.
+// TestAMachineThatGoesCostsAnAttempt: Batch is told to repeat a task whose machine was preempted (50001), or that ended
+// with an exit code of the job's own list (75), but not one that took too long (50005) or failed (1).
 func TestAMachineThatGoesCostsAnAttempt(t *testing.T) {
 	j := (&Jobs{}).Describe(engine.Array{Repeat: []int32{75}, Env: map[string]string{}})
 	for code, want := range map[int32]bool{exitPreempted: true, 75: true, 50005: false,
@@ -290,7 +293,8 @@ func TestAMachineThatGoesCostsAnAttempt(t *testing.T) {
 	}
 }
 
-// TestWordsOfStates: what Batch says of a job, in the programs' words.
+// TestWordsOfStates: toJobStatus gives each state of Batch its phase, and adds up the tasks by state. A job that is not
+// there is gone, and any other error is passed on.
 func TestWordsOfStates(t *testing.T) {
 	for state, want := range map[State]engine.Phase{Queued: engine.Waiting, Scheduled: engine.Waiting,
 		Running: engine.Running, Succeeded: engine.Done, Failed: engine.Failed, Deleting: engine.Stopping,
@@ -306,11 +310,12 @@ func TestWordsOfStates(t *testing.T) {
 		t.Errorf("a job that is not there: %+v, %v, want gone", s, err)
 	}
 	if _, err := toJobStatus(Status{}, errDenied); !errors.Is(err, errDenied) {
-		t.Errorf("Batch cannot be asked: %v", err)
+		t.Errorf("Batch cannot be asked: got error %v, want %v", err, errDenied)
 	}
 }
 
-// TestTasksWithoutMachines: of a job that was given up, those had none to the end that could not get one.
+// TestTasksWithoutMachines: tasks of a cancelled job that were not executed count as waiting if the job lacked machines,
+// and as failed if it did not.
 func TestTasksWithoutMachines(t *testing.T) {
 	lacks := []Event{{Text: "CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED", Time: time.Unix(7, 0)}}
 	for want, s := range map[engine.Tasks]Status{

@@ -58,7 +58,7 @@ func broken(name, field, says string) error {
 	return problem.New(problem.Input, "batch job: %s: %s (rule %s)", field, says, name)
 }
 
-// check checks the rules, group by group, and reports the first broken one.
+// check returns an error for the first rule that the job breaks, nil if it breaks none.
 func (j Job) check() error {
 	for _, r := range slices.Concat(j.identityRules(), j.labelRules(), j.taskRules(), j.machineRules(),
 		j.placeRules()) {
@@ -69,7 +69,7 @@ func (j Job) check() error {
 	return nil
 }
 
-// identityRules are those about the job's name, its image, its variables and whom Batch tells of it.
+// identityRules are the rules about the job's id, its image, its variables and the topics to which Batch publishes.
 func (j Job) identityRules() []rule {
 	rules := []rule{
 		{"job-id", "ID", idPattern.MatchString(j.ID),
@@ -90,7 +90,8 @@ func (j Job) identityRules() []rule {
 	return rules
 }
 
-// labelRules are those about labels. The one with the plan is ours: a job of the same id may be another plan's.
+// labelRules are the rules about labels. That there is a label with the plan is a rule of ours: it tells whether a job
+// of the same id was made for the same plan.
 func (j Job) labelRules() []rule {
 	rules := []rule{
 		{"label-count", "Labels", len(j.Labels) <= maxLabels, fmt.Sprintf("%d labels, Batch takes %d", len(j.Labels),
@@ -112,17 +113,19 @@ func (j Job) labelRules() []rule {
 	return rules
 }
 
+// between is the rule that v is from low to high.
 func between(name, field string, v, low, high int) rule {
 	return rule{name, field, v >= low && v <= high, fmt.Sprintf("%d is not between %d and %d", v, low, high)}
 }
 
-// taskRules are about the tasks: how many, at once and on a machine, and what each may take.
+// taskRules are the rules about the tasks: how many there are, how many run at once and on one machine, how often they
+// are repeated, and what each takes.
 func (j Job) taskRules() []rule {
-	vms, limit := 0, maxVMs // machines at once
+	vms, limit := 0, maxVMs // machines at once, and how many there may be
 	if len(j.Zones) == 1 {
 		limit = maxVMsZone
 	}
-	if j.TasksPerVM > 0 { // Batch fills each machine
+	if j.TasksPerVM > 0 { // Batch fills each machine before it takes another
 		vms = (min(j.Parallelism, j.Tasks) + j.TasksPerVM - 1) / j.TasksPerVM
 	}
 
@@ -144,7 +147,7 @@ func (j Job) taskRules() []rule {
 	}
 }
 
-// machineRules are those about the type of machine, the number of its local SSDs, and where they are mounted.
+// machineRules are the rules about the type of machine, the number of its local SSDs, and where they are mounted.
 func (j Job) machineRules() []rule {
 	may := fmt.Sprintf("a machine has at most %d", maxLocalSSDs)
 	if counts, known := LocalSSDCounts(j.MachineType); known {
@@ -164,22 +167,23 @@ func (j Job) machineRules() []rule {
 	}
 }
 
-// localSSDsAllowed reports whether a machine may have n local SSDs. Of a type that is not listed here, Batch decides.
+// localSSDsAllowed reports whether a machine of the type may have n local SSDs. It is true for any possible number if
+// the type is not in the tables, so that Batch decides.
 func localSSDsAllowed(machineType string, n int) bool {
 	counts, known := LocalSSDCounts(machineType)
 	switch {
 	case n < 0 || n > maxLocalSSDs:
 		return false
-	case !known: // Batch decides
+	case !known:
 		return true
 	case n == 0:
-		return !strings.HasSuffix(machineType, "-lssd") // whose disks are built in
+		return !strings.HasSuffix(machineType, "-lssd") // a type with built-in disks cannot be had without them
 	default:
 		return slices.Contains(counts, n)
 	}
 }
 
-// placeRules are those about region, zones, network, subnetwork and account. Zones and subnetwork have to be of the
+// placeRules are the rules about region, zones, network, subnetwork and account. Zones and subnetwork have to be in the
 // job's region.
 func (j Job) placeRules() []rule {
 	rules := []rule{
@@ -205,7 +209,7 @@ func (j Job) placeRules() []rule {
 	return rules
 }
 
-// checkMessage checks the finished message against the rules about its size.
+// checkMessage returns an error if the finished message breaks a rule about its size.
 func checkMessage(job *batchpb.Job) error {
 	environments, size := len(job.GetTaskGroups()[0].GetTaskEnvironments()), proto.Size(job)
 	for _, r := range []rule{

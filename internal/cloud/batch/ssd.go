@@ -25,6 +25,7 @@ var hyperdisks = []string{"c4", "c4a", "c4d", "n4"}
 
 var sizedPattern = regexp.MustCompile(`^([a-z][a-z0-9]*)-([a-z]+)-([0-9]{1,3})(-lssd)?$`)
 
+// seriesOf returns the series of a machine type: n2 of n2-highmem-16.
 func seriesOf(machineType string) string {
 	s, _, _ := strings.Cut(machineType, "-")
 	return s
@@ -61,9 +62,11 @@ var builtIn = map[string]map[int]int{
 // absent.
 var without = []string{"m2", "e2", "n4", "t2d", "h3", "c3", "c3d", "c4", "c4a", "c4d"}
 
-// LocalSSDCounts returns the numbers of 375 GB local SSDs that a machine of the type may have, ascending; none if it
-// may have none. known is false for a type not listed here: Batch itself decides. It is for the rule local-ssd-count;
-// how many disks a job asks for is decided by its creator, with package machines, which has a table of its own.
+// LocalSSDCounts returns how many local SSDs of 375 GB a machine of the type may have: the possible numbers, ascending,
+// or none. known is false for a type that is not in the tables above, about which Batch itself decides.
+//
+// It is for the rule local-ssd-count only. How many disks a job asks for is decided by whoever makes the job, by
+// package machines, which has a table of its own.
 func LocalSSDCounts(machineType string) (counts []int, known bool) {
 	m := sizedPattern.FindStringSubmatch(machineType)
 	if m == nil {
@@ -83,6 +86,7 @@ func LocalSSDCounts(machineType string) (counts []int, known bool) {
 		return []int{n}, true
 	}
 
+	// A choice by the number of vCPUs, for a whole series (n2) or for one kind of machine in it (m1-ultramem).
 	ranges, ok := attachable[m[1]]
 	if !ok {
 		ranges, ok = attachable[m[1]+"-"+m[2]]

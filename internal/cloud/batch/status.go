@@ -61,14 +61,16 @@ func (s Status) Began() bool {
 	return s.State == Running || s.RunDuration > 0 || s.Counts["RUNNING"]+s.Counts["SUCCEEDED"]+s.Counts["FAILED"] > 0
 }
 
-// Lived is the period in which the job's tasks ran, according to its events: from its first change to RUNNING, or else
-// its creation, to its last change to the final state, or else for as long as Batch says that it ran. Both are zero if
-// no task has run; to is zero until the end.
+// Lived returns the period in which the job's tasks ran. It begins with the first event of a change to RUNNING and ends
+// with the last event of a change to the final state. Events may be missing: then it begins with the job's creation,
+// and lasts as long as Batch says that the job ran. Both times are zero if no task has run, and to is zero until the
+// end.
 func (s Status) Lived() (from, to time.Time) {
 	if !s.Began() {
 		return from, to
 	}
 
+	// changed recognises the event of a job's change to a state.
 	changed := func(to State) func(Event) bool {
 		return func(e Event) bool {
 			return strings.HasPrefix(e.Text, "Job state is set from ") &&
@@ -92,8 +94,9 @@ func (s Status) Lived() (from, to time.Time) {
 	return from, from.Add(s.RunDuration)
 }
 
-// NoCapacity is the latest event that says that machines are not available, in the words of Compute Engine and with
-// its code; zero if there is none. A waiting job may get them later, and one that runs may lack some.
+// NoCapacity returns the latest event that says that machines are not available, or the zero Event if there is none.
+// Its text is Compute Engine's message with its code, without what Batch puts around it. A job that waits may get
+// machines later, and one that runs may lack some.
 func (s Status) NoCapacity() Event {
 	for _, e := range slices.Backward(s.Events) {
 		if slices.ContainsFunc(capacity, func(words string) bool { return strings.Contains(e.Text, words) }) {
@@ -110,7 +113,7 @@ func (s Status) NoCapacity() Event {
 var example = regexp.MustCompile(`code - (\w+), description - .*latest message example: ` +
 	`(?:Instance '[^']*' creation failed: )?(.+)`)
 
-// statusOf takes from Batch's answer what is used of it. Tasks are counted by state, over all groups of the job.
+// statusOf makes a Status of Batch's answer. Tasks are counted by state over all groups of the job.
 func statusOf(j *batchpb.Job) Status {
 	s := Status{
 		State:       State(j.GetStatus().GetState().String()),

@@ -62,10 +62,11 @@ func New(ctx context.Context, project, endpoint string) (*Client, error) {
 	return &Client{api: api, project: project, locations: map[string]string{}, pause: time.Second / 2}, nil
 }
 
-// Look asks what a SELECT would read, without running it: the bytes that it is paid for, and an identity that changes
-// with the text, the columns or the last change of a table, a view or a function. Columns of several values have no
-// place in a table, and are errors that name them.
+// Look asks what a SELECT would read, without running it. bytes is what the query is paid for. identity is a hash that
+// changes with the text of the query, its columns, and the last change of each table, view and function that it reads:
+// if it is the same, the rows are. A query with columns of several values per row is an error that names the column.
 func (c *Client) Look(ctx context.Context, query string) (bytes int64, identity string, err error) {
+	// A dry run tells the bytes, the columns and the tables.
 	job, err := c.insert(ctx, query, nil)
 	switch {
 	case err != nil:
@@ -89,8 +90,8 @@ func (c *Client) Look(ctx context.Context, query string) (bytes int64, identity 
 		}
 	}
 
-	// What it reads, as it was last changed. Views are not among the tables, which are those behind them. Rows that are
-	// streamed count as a change of the table only once they leave the buffer.
+	// When each table and function was last changed. Views are asked for, too: ReferencedTables has only the tables
+	// behind them. The streaming buffer is part of a table's state, since rows in it do not count as a change yet.
 	tables := slices.Concat(q.ReferencedTables, q.ReferencedLogicalViews)
 	if n := len(tables) + len(q.ReferencedRoutines); n > maxTables {
 		return 0, "", problem.New(problem.Input, "the query reads %d tables, views and functions, and may read %d", n,
@@ -121,7 +122,8 @@ func (c *Client) Look(ctx context.Context, query string) (bytes int64, identity 
 	return job.Statistics.TotalBytesProcessed, fmt.Sprintf("%x", sha256.Sum256(text)), err
 }
 
-// insert starts a job, or asks what it would do if it has no name.
+// insert starts a query as a job with the given name. If name is nil, it is a dry run: BigQuery says what the query
+// would read, and runs nothing.
 func (c *Client) insert(ctx context.Context, query string, name *bq.JobReference) (*bq.Job, error) {
 	job := &bq.Job{JobReference: name, Configuration: &bq.JobConfiguration{DryRun: name == nil,
 		Labels: map[string]string{"coppice": "stage"},
@@ -129,9 +131,10 @@ func (c *Client) insert(ctx context.Context, query string, name *bq.JobReference
 	return patiently(ctx, c, c.api.Jobs.Insert(c.project, job).Context(ctx).Do)
 }
 
-// Export writes the rows of a SELECT as Parquet files to uri, gs://BUCKET/FOLDER/*.parquet, and waits for it. Look must
-// have been called with the same text before: it learns where the query's tables are, and the job must run there. The
-// job is called id, so that asking again after a lost answer does not export twice; it is cancelled if ctx ends.
+// Export writes the rows of a SELECT as Parquet files to uri, gs://BUCKET/FOLDER/*.parquet, and returns when they are
+// written. Look must have been called with the same text before: it learns where the query's tables are, and the job
+// must run there. The job's id is given, so that a request whose answer was lost can be repeated without a second
+// export. The job is cancelled if ctx ends, or if the service fails for too long.
 func (c *Client) Export(ctx context.Context, id, query, uri string) error {
 	if strings.ContainsAny(uri, "'\\\n") {
 		return fmt.Errorf("%q is no place for an export", uri)
@@ -140,10 +143,11 @@ func (c *Client) Export(ctx context.Context, id, query, uri string) error {
 	name := &bq.JobReference{ProjectId: c.project, JobId: id, Location: c.locations[query]}
 	_, err := c.insert(ctx, export, name)
 	var api *googleapi.Error
-	if errors.As(err, &api) && api.Code == http.StatusConflict { // ours, whose answer was lost
+	if errors.As(err, &api) && api.Code == http.StatusConflict { // it is this job, and the first answer was lost
 		err = nil
 	}
 
+	// Wait for its end.
 	for ended := err != nil; !ended; {
 		// The service answers when the job has ended, or after waitLimit; with the job's error if it has failed.
 		var r *bq.GetQueryResultsResponse
@@ -153,10 +157,12 @@ func (c *Client) Export(ctx context.Context, id, query, uri string) error {
 			time.Sleep(c.pause)
 		}
 	}
-	if ctx.Err() != nil || err != nil && passing(err) { // the job may run on and be paid for, and nobody would read it
+
+	// If the waiting was given up, the job may run on and be paid for although nobody reads what it writes.
+	if ctx.Err() != nil || err != nil && passing(err) {
 		bye, stop := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
 		defer stop()
-		_, _ = c.api.Jobs.Cancel(c.project, id).Location(name.Location).Context(bye).Do() // it ends by itself
+		_, _ = c.api.Jobs.Cancel(c.project, id).Location(name.Location).Context(bye).Do() // else it ends by itself
 	}
 	if err != nil && ctx.Err() == nil {
 		err = translate("the export "+id, err)
@@ -164,8 +170,8 @@ func (c *Client) Export(ctx context.Context, id, query, uri string) error {
 	return err
 }
 
-// patiently calls f until it succeeds, or fails with what does not pass by itself. The generated client never repeats
-// a call.
+// patiently calls f until it succeeds or fails with an error that does not pass by itself (see passing), for retryFor
+// at most. The generated client never repeats a call.
 func patiently[T any](ctx context.Context, c *Client, f func(...googleapi.CallOption) (T, error)) (T, error) {
 	again := backoff.NewExponentialBackOff()
 	again.InitialInterval = c.pause
@@ -178,7 +184,8 @@ func patiently[T any](ctx context.Context, c *Client, f func(...googleapi.CallOp
 	}, backoff.WithBackOff(again), backoff.WithMaxElapsedTime(retryFor))
 }
 
-// passing reports whether an error may be another one soon: the service or the network fails, or is asked too often.
+// passing reports whether an error may pass by itself: the service or the network fails, or the service is asked too
+// often.
 func passing(err error) bool {
 	var api *googleapi.Error
 	if errors.As(err, &api) {
@@ -189,8 +196,9 @@ func passing(err error) bool {
 	return errors.As(err, &connection) && cloud.Environment("BigQuery", err) == nil
 }
 
-// translate gives an error of the service its kind: a wrong query is the input's, a used-up quota or a missing bill the
-// environment's, and a missing role or login is told as of any service.
+// translate turns the service's error about what ("the query") into one with a kind. A wrong query is problem.Input, an
+// unknown table problem.NotFound, a used-up quota or missing billing problem.Environment. A missing role or login
+// becomes one of package cloud's errors, as for any service.
 func translate(what string, err error) error {
 	var api *googleapi.Error
 	if errors.As(err, &api) {

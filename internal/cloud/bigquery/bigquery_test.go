@@ -17,7 +17,8 @@ import (
 	"coppice/internal/problem"
 )
 
-// service is BigQuery as the adapter meets it: what it answers, and what it was asked.
+// service stands for BigQuery: a test gives its answers, each as a status and a body, and it records what it was asked.
+// call counts the calls of a kind from 1.
 type service struct {
 	dry     func() (int, any) // to a dry run
 	table   *bq.Table         // each of them
@@ -29,6 +30,7 @@ type service struct {
 	jobs    []*bq.Job
 }
 
+// open starts a server for it and returns a client that does not pause between attempts.
 func (s *service) open(t *testing.T) *bigquery.Client {
 	t.Helper()
 	count, exports := map[string]int{}, 0
@@ -69,12 +71,15 @@ func (s *service) open(t *testing.T) *bigquery.Client {
 	return c
 }
 
+// refusal is an answer in the form of Google's errors, whose reason is what stands before a colon in the message.
 func refusal(code int, message string) (int, any) {
 	reason, _, _ := strings.Cut(message, ":")
 	return code, map[string]any{"error": map[string]any{"code": code, "message": message,
 		"errors": []map[string]any{{"reason": reason}}}}
 }
 
+// looked is the answer to a dry run of a statement of a kind: 5 GiB in europe-west3, read from the table t, the view v
+// and the function f.
 func looked(kind string, fields ...*bq.TableFieldSchema) func() (int, any) {
 	return func() (int, any) {
 		return http.StatusOK, &bq.Job{JobReference: &bq.JobReference{Location: "europe-west3"}, Statistics: &bq.
@@ -104,7 +109,7 @@ func TestLook(t *testing.T) {
 	}
 	first := identity("SELECT a FROM t")
 	if identity("SELECT a FROM t") != first {
-		t.Error("the same query of the same table has another identity")
+		t.Error("the same query of unchanged tables has another identity, want the same")
 	}
 	seen := map[string]string{first: "the first"}
 	for what, change := range map[string]func() string{
@@ -136,12 +141,13 @@ func TestLook(t *testing.T) {
 	}
 	for _, asked := range s.asked {
 		if strings.Contains(asked, "queries/") {
-			t.Errorf("looking ran a query: %s", asked)
+			t.Errorf("looking ran a query: %s; want none", asked)
 		}
 	}
 }
 
-// TestLookRefuses what has no place in a table, names nothing that is there, or changes something.
+// TestLookRefuses: Look returns an error of the right kind, with the words of the case, for columns of several values,
+// statements that change something, wrong queries, missing tables, rights and quotas, and external tables.
 func TestLookRefuses(t *testing.T) {
 	for _, c := range []struct {
 		dry  func() (int, any)
@@ -163,12 +169,13 @@ func TestLookRefuses(t *testing.T) {
 		s := &service{dry: c.dry, table: &bq.Table{Type: "EXTERNAL"}}
 		_, _, err := s.open(t).Look(t.Context(), "SELECT 1")
 		if err == nil || !strings.Contains(err.Error(), c.want) || c.kind != problem.Other && !problem.Is(err, c.kind) {
-			t.Errorf("%v; expected the kind %v and %q", err, c.kind, c.want)
+			t.Errorf("got error %v; expected one of the kind %v with %q in it", err, c.kind, c.want)
 		}
 	}
 }
 
-// TestExport: a job whose answer was lost is ours, and its end is waited for, however long it takes.
+// TestExport: Export takes a job of its own id that exists already for its own, whose first answer was lost, and asks for
+// its end until it has ended. A job that fails, and a place with a quote in it, are errors.
 func TestExport(t *testing.T) {
 	s := &service{dry: looked("SELECT"),
 		export: func(int) (int, any) { return refusal(409, "Already Exists: Job p:US.coppice-export-1") },
@@ -192,12 +199,12 @@ func TestExport(t *testing.T) {
 		t.Errorf("a failed job: %v, expected an error of the kind %s", err, problem.Input)
 	}
 	if err := c.Export(t.Context(), "e", "SELECT 1", "gs://b/'/*.parquet"); err == nil {
-		t.Error("a place with a quote was accepted")
+		t.Error("a place with a quote: got no error, want one")
 	}
 }
 
-// TestAServiceThatFailsIsAskedAgain: an hour's export does not end with one answer that is lost, and one that is given
-// up does not run on. Outside the US and the EU a job is found by its location.
+// TestAServiceThatFailsIsAskedAgain: each call is repeated while the service fails or says that it is asked too often. The
+// export runs where the dry run found the tables, and is not cancelled when it has ended.
 func TestAServiceThatFailsIsAskedAgain(t *testing.T) {
 	faults := []func() (int, any){
 		func() (int, any) { return refusal(503, "backendError: try again") },
@@ -219,10 +226,10 @@ func TestAServiceThatFailsIsAskedAgain(t *testing.T) {
 	s.results = fail(func() (int, any) { return http.StatusOK, &bq.GetQueryResultsResponse{JobComplete: true} })
 	c := s.open(t)
 	if _, _, err := c.Look(t.Context(), "SELECT 1"); err != nil {
-		t.Fatalf("looking: %v", err)
+		t.Fatalf("looking, after three failures: %v; want no error", err)
 	}
 	if err := c.Export(t.Context(), "e", "SELECT 1", "gs://b/f/*.parquet"); err != nil {
-		t.Fatalf("exporting: %v", err)
+		t.Fatalf("exporting, after three failures each: %v; want no error", err)
 	}
 	last := s.jobs[len(s.jobs)-1]
 	if at := last.JobReference; at == nil || at.Location != "europe-west3" || at.JobId != "e" {
@@ -235,7 +242,8 @@ func TestAServiceThatFailsIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestInterruptedExportIsCancelled, so that nothing is paid for that nobody waits for.
+// TestInterruptedExportIsCancelled: when the context ends while an export starts or runs, its job is cancelled, so that
+// nothing is paid for that nobody waits for.
 func TestInterruptedExportIsCancelled(t *testing.T) {
 	for _, during := range []string{"the start", "the export"} {
 		ctx, stop := context.WithCancel(t.Context())

@@ -31,6 +31,7 @@ const markKey = "coppice-write"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// attrsOf converts the library's attributes of an object.
 func attrsOf(a *storage.ObjectAttrs) blob.Attrs {
 	return blob.Attrs{Name: a.Name, Size: a.Size, Generation: blob.Generation(a.Generation), CRC32C: a.CRC32C,
 		Updated: a.Updated.UTC()}
@@ -48,6 +49,7 @@ func (b *bucket) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 	return attrsOf(a), nil
 }
 
+// stat gets an object's attributes within the time limit of a call. Its error is the library's.
 func (b *bucket) stat(ctx context.Context, o *storage.ObjectHandle) (*storage.ObjectAttrs, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, b.limits.call, errTooLong)
 	defer cancel()
@@ -55,8 +57,9 @@ func (b *bucket) stat(ctx context.Context, o *storage.ObjectHandle) (*storage.Ob
 	return a, withCause(ctx, err)
 }
 
-// Open reads a part of the object. A read of the whole object is verified by the service's checksum; a broken
-// connection is resumed at the same position and generation.
+// Open reads a part of the object, as blob.Store says. The library compares a read of the whole object with the
+// service's checksum. If the connection breaks, it continues at the same position of the same generation. A transfer in
+// which nothing arrives for limits.stall is given up.
 func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
 	if err := errors.Join(blob.ValidName(name), r.Check()); err != nil {
 		return nil, blob.Attrs{}, err
@@ -66,7 +69,7 @@ func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCl
 	if r.Generation != 0 {
 		o = o.Generation(int64(r.Generation))
 	}
-	length := cmp.Or(r.Length, -1)
+	length := cmp.Or(r.Length, -1) // -1 reads to the end
 
 	transfer, watch := watchTransfer(ctx, b.limits.stall)
 	reader, err := o.NewRangeReader(transfer, r.Offset, length)
@@ -95,6 +98,7 @@ func (b *bucket) openEnd(ctx context.Context, name string, o *storage.ObjectHand
 	return io.NopCloser(bytes.NewReader(nil)), attrsOf(a), nil
 }
 
+// outOfRange reports whether the service has refused a range that begins behind the object's end.
 func outOfRange(err error) bool {
 	var api *googleapi.Error
 	return errors.As(err, &api) && api.Code == http.StatusRequestedRangeNotSatisfiable
@@ -109,9 +113,10 @@ type objectReader struct {
 	r     *storage.Reader
 }
 
-// Read lets the watch run only while it waits for the service, and tells by ctx's cause why it was ended.
+// Read reads what has arrived or arrives. The watch runs only while Read waits for the service, so that a slow caller
+// is not taken for a stalled transfer. If the watch has given up, the error says so.
 func (r *objectReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil { // data that have arrived already would hide it
+	if err := r.ctx.Err(); err != nil { // checked first: data that are here already would hide it
 		return 0, r.b.convertError("read", r.name, withCause(r.ctx, err))
 	}
 	r.watch.progress()
@@ -126,14 +131,15 @@ func (r *objectReader) Read(p []byte) (int, error) {
 	return n, r.b.convertError("read", r.name, withCause(r.ctx, err))
 }
 
+// Close ends the transfer.
 func (r *objectReader) Close() error {
 	err := r.r.Close()
 	r.watch.end()
 	return err
 }
 
-// List yields the objects in the order of their names, which is the service's own. Invalid names (see blob.ValidName),
-// such as the folder placeholders made by consoles, are left out.
+// List yields the objects whose names begin with prefix, in the order of their names, in which the service lists them.
+// Names that are not valid for blob.ValidName are left out: consoles make such objects, as placeholders for folders.
 func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
 	return func(yield func(blob.Attrs, error) bool) {
 		for a, err := range b.list(ctx, &storage.Query{Prefix: prefix}) {
@@ -148,7 +154,8 @@ func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, 
 	}
 }
 
-// list yields what the service lists: objects and, with a delimiter, prefixes. It stops at the first error.
+// list yields what the service lists for a query, and stops at the first error. The watch limits each wait for a page,
+// but not the time that the caller takes.
 func (b *bucket) list(ctx context.Context, q *storage.Query) iter.Seq2[*storage.ObjectAttrs, error] {
 	return func(yield func(*storage.ObjectAttrs, error) bool) {
 		ctx, watch := watchTransfer(ctx, b.limits.call)

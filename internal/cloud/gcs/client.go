@@ -67,7 +67,8 @@ func New(ctx context.Context, opts ...option.ClientOption) (*Client, error) {
 	return &Client{c: c, limits: limits{callLimit, stallLimit, smallPut, chunkSize}}, nil
 }
 
-// worthRetrying is the library's own decision, except that it does not wait for an emulator that is not running.
+// worthRetrying reports whether the library should repeat a call after an error. It decides as the library does by
+// itself, except that an emulator that is not running is not waited for.
 func worthRetrying(err error) bool {
 	if _, gone := cloud.NobodyAt(err); gone {
 		return false
@@ -75,7 +76,8 @@ func worthRetrying(err error) bool {
 	return storage.ShouldRetry(err)
 }
 
-// Open is New, and needs no credentials if there is no project: then all buckets are folders.
+// Open is New for a deployment's project. An empty project means that there is no cloud and all buckets are folders;
+// then no credentials are needed.
 func Open(ctx context.Context, project string) (*Client, error) {
 	if project == "" {
 		return New(ctx, option.WithoutAuthentication())
@@ -95,7 +97,8 @@ func (c *Client) Bucket(name string) blob.Store {
 	return &bucket{name: name, b: c.c.Bucket(name), limits: c.limits}
 }
 
-// convertError converts the library's error about the object. name is "" for the bucket as a whole.
+// convertError converts an error of the library into blob's, cloud's, or a wrapped one. action says what was done
+// ("stat"), and name to which object; "" is the bucket as a whole.
 func (b *bucket) convertError(action, name string, err error) error {
 	what := "gs://" + b.name + "/" + name
 	var api *googleapi.Error
@@ -126,13 +129,13 @@ func (b *bucket) convertError(action, name string, err error) error {
 	return fmt.Errorf("%s %s: %w", action, what, err)
 }
 
-// bucketMissing distinguishes a 404 for the bucket from one for the object, which only the text tells.
+// bucketMissing reports whether a 404 is about the bucket and not about the object. Only its text tells.
 func bucketMissing(e *googleapi.Error) bool {
 	return e.Code == http.StatusNotFound &&
 		(strings.Contains(e.Message, "bucket does not exist") || strings.Contains(e.Body, "bucket does not exist"))
 }
 
-// rateLimited distinguishes a 403 for too many requests from one for missing permissions.
+// rateLimited reports whether a 403 is for too many requests and not for a missing permission.
 func rateLimited(e *googleapi.Error) bool {
 	for _, item := range e.Errors {
 		if strings.Contains(strings.ToLower(item.Reason), "ratelimit") || strings.Contains(strings.ToLower(item.Reason),

@@ -88,7 +88,8 @@ func TestEnvironmentVariable(t *testing.T) {
 	}
 }
 
-// TestLostAnswers: the write lands, the client hears of an error and tries again, and must not lose against itself.
+// TestLostAnswers: when a write is carried out and its answer is lost, the client repeats it, and recognises the object
+// as its own although the condition no longer holds. A condition that another writer broke still fails.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	lose := []gcsemu.Fault{{Match: "lost/*", Times: 3, Status: 503}}
@@ -109,17 +110,19 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestPassingErrorsAreRetried: a write that is refused twice with 503 succeeds without the caller.
+// TestPassingErrorsAreRetried: the client repeats a write that is refused twice with 503, also one without a condition,
+// and the caller sees no error.
 func TestPassingErrorsAreRetried(t *testing.T) {
 	t.Parallel()
 	refuse := []gcsemu.Fault{{Match: "**", Times: 2, Status: 503}}
 	b := connect(t, emulator(t, gcsemu.Options{Faults: gcsemu.Faults{Write: refuse}})).Bucket("bucket")
-	if _, err := b.Put(t.Context(), "x", blob.Any, strings.NewReader("x")); err != nil { // without a condition, too
-		t.Fatal(err)
+	if _, err := b.Put(t.Context(), "x", blob.Any, strings.NewReader("x")); err != nil {
+		t.Fatalf("a write that is refused twice: got %v, want no error", err)
 	}
 }
 
-// TestMissingEnvironment: what is missing is said at once, with the remedy.
+// TestMissingEnvironment: an emulator that is not running, missing credentials and a missing bucket are each a
+// *cloud.SetupError that says what to do, and come within five seconds.
 func TestMissingEnvironment(t *testing.T) {
 	var setup *cloud.SetupError
 	t.Run("emulator gone", func(t *testing.T) {
@@ -176,7 +179,7 @@ func TestMissingEnvironment(t *testing.T) {
 	})
 }
 
-// fake is a server that answers every request as told.
+// fake is a bucket of a server whose answers handler writes. It ends with the test.
 func fake(t *testing.T, handler http.HandlerFunc) *bucket {
 	t.Helper()
 	s := httptest.NewServer(handler)
@@ -200,20 +203,21 @@ func TestRefusals(t *testing.T) {
 		})
 		_, err := b.Stat(t.Context(), "x")
 		if !errors.As(err, target) {
-			t.Errorf("stat: %v; want the error of the case", err)
+			t.Errorf("stat answered with %d: got %v; want a %T", code, err, target)
 		}
 		_, _, err = b.Open(t.Context(), "x", blob.Range{})
 		if !errors.As(err, target) {
-			t.Errorf("open: %v; want the error of the case", err)
+			t.Errorf("open answered with %d: got %v; want a %T", code, err, target)
 		}
 		_, err = b.Put(t.Context(), "x", blob.Absent, strings.NewReader("x"))
 		if !errors.As(err, target) {
-			t.Errorf("put: %v; want the error of the case", err)
+			t.Errorf("put answered with %d: got %v; want a %T", code, err, target)
 		}
 	}
 }
 
-// TestStandingStill: a server that accepts and never answers must not hold anybody for ever.
+// TestStandingStill: calls to a server that accepts connections and never answers end with errTooLong or errStalled, and
+// so does a read whose data stop coming.
 func TestStandingStill(t *testing.T) {
 	t.Parallel()
 	quit := make(chan struct{})
@@ -245,7 +249,9 @@ func TestStandingStill(t *testing.T) {
 	if !errors.Is(err, errStalled) {
 		t.Errorf("list of a service that does not answer: %v; want that it stalled", err)
 	}
-	b.limits.stall = 2 * time.Second // for the answer to begin, on a machine that does much else
+
+	// The answer has to begin within the limit, also on a machine that does much else.
+	b.limits.stall = 2 * time.Second
 	rc, _ := must.Get2(b.Open(t.Context(), "x", blob.Range{}))(t)
 	defer rc.Close()
 	if _, err = io.ReadAll(rc); !errors.Is(err, errStalled) {
@@ -253,7 +259,7 @@ func TestStandingStill(t *testing.T) {
 	}
 }
 
-// TestSlowSourceIsNoStall: an upload whose source takes longer than the limit between two reads goes on.
+// TestSlowSourceIsNoStall: an upload whose source pauses for longer than the limit of a stalled transfer is completed.
 func TestSlowSourceIsNoStall(t *testing.T) {
 	b, ok := connect(t, emulator(t, gcsemu.Options{})).Bucket("bucket").(*bucket)
 	if !ok {
@@ -288,7 +294,8 @@ func (r *slowReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestAlteredOnTheWay puts a proxy between client and emulator that flips bits.
+// TestAlteredOnTheWay: data that a proxy between client and server alters are noticed by their checksums: a download is
+// damaged, and an upload fails and leaves no object.
 func TestAlteredOnTheWay(t *testing.T) {
 	t.Parallel()
 	target := must.Get(url.Parse("http://" + emulator(t, gcsemu.Options{})))(t)
@@ -322,6 +329,7 @@ func TestAlteredOnTheWay(t *testing.T) {
 	}
 }
 
+// flipper flips a bit of FLIPME wherever it reads that.
 type flipper struct{ io.ReadCloser }
 
 func (f *flipper) Read(p []byte) (int, error) {
@@ -332,7 +340,8 @@ func (f *flipper) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestBrokenConnection cuts every download after a while; the reader takes it up again where it broke.
+// TestBrokenConnection: a read whose connection breaks after every MiB is resumed where it broke, and gives the whole
+// object of 5 MiB.
 func TestBrokenConnection(t *testing.T) {
 	t.Parallel()
 	target := must.Get(url.Parse("http://" + emulator(t, gcsemu.Options{})))(t)
@@ -355,6 +364,7 @@ func TestBrokenConnection(t *testing.T) {
 	}
 }
 
+// cut fails after so many bytes.
 type cut struct {
 	io.ReadCloser
 	left int
@@ -369,7 +379,7 @@ func (c *cut) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestForeignNamesAreLeftOut: objects whose names no store of ours would write are not listed.
+// TestForeignNamesAreLeftOut: objects whose names are not valid for blob.ValidName are not listed.
 func TestForeignNamesAreLeftOut(t *testing.T) {
 	t.Parallel()
 	c := connect(t, emulator(t, gcsemu.Options{}))
@@ -387,7 +397,7 @@ func TestForeignNamesAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestNoRoom: that the local cloud's disk is full is said at once, with the remedy.
+// TestNoRoom: status 413, by which the local cloud says that its disk is full, is a SetupError that says to free space.
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
 	refuse := []gcsemu.Fault{{Match: "**", Times: 1, Status: http.StatusRequestEntityTooLarge}}
@@ -398,8 +408,8 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// TestFoldersNeedNoCredentials: without a project a bucket named by a path is opened, and no credentials are looked
-// for.
+// TestFoldersNeedNoCredentials: Open without a project looks for no credentials, and a bucket whose name is a path can be
+// used. With a project it fails without credentials.
 func TestFoldersNeedNoCredentials(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere")

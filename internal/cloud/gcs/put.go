@@ -16,7 +16,9 @@ import (
 	"coppice/internal/blob"
 )
 
-// Put writes the object atomically. Its memory use does not depend on the size.
+// Put writes the object atomically, as blob.Store says. It holds at most a chunk of it in memory. Each write has a
+// random mark in the object's metadata: if a repeated request fails its condition because an earlier attempt was
+// carried out and only its answer was lost, the mark shows that the object is this write's.
 func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
 	if err := blob.ValidName(name); err != nil {
 		return blob.Attrs{}, err
@@ -42,7 +44,7 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 		return blob.Attrs{}, b.convertError("put", name, err)
 	}
 
-	short := err != nil
+	short := err != nil // it ended before limits.small bytes
 	mark := uuid.NewString()
 	p := &put{bucket: b, object: o, mark: mark}
 	var a *storage.ObjectAttrs
@@ -53,7 +55,6 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	}
 
 	if isPrecondition(err) {
-		// An earlier attempt may have succeeded with only its answer lost.
 		if now, statErr := b.stat(ctx, b.b.Object(name)); statErr == nil && now.Metadata[markKey] == mark {
 			a, err = now, nil
 		}
@@ -65,13 +66,14 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	return attrsOf(a), nil
 }
 
-// Remove is blob.Remover's. The service keeps what was removed for as long as the bucket's soft deletion says.
+// Remove removes the object at this generation, as blob.Remover says; that there is none is no error. The service keeps
+// what was removed for as long as the bucket's soft deletion says.
 func (b *bucket) Remove(ctx context.Context, name string, at blob.Generation) error {
 	o := b.b.Object(name).If(storage.Conditions{GenerationMatch: int64(at)})
 	ctx, cancel := context.WithTimeoutCause(ctx, b.limits.call, errTooLong)
 	defer cancel()
 	err := withCause(ctx, o.Delete(ctx))
-	if isPrecondition(err) { // also if there is none, as after an earlier attempt whose answer was lost
+	if isPrecondition(err) { // also if there is no object, as after an earlier attempt whose answer was lost
 		if _, gone := b.stat(ctx, b.b.Object(name)); errors.Is(gone, storage.ErrObjectNotExist) {
 			err = gone
 		}
@@ -82,6 +84,7 @@ func (b *bucket) Remove(ctx context.Context, name string, at blob.Generation) er
 	return b.convertError("remove", name, err)
 }
 
+// isPrecondition reports whether the service has found an object at another generation than the condition says.
 func isPrecondition(err error) bool {
 	var api *googleapi.Error
 	return errors.As(err, &api) && api.Code == http.StatusPreconditionFailed
@@ -94,6 +97,7 @@ type put struct {
 	mark   string
 }
 
+// writer makes the library's writer for the object, with the mark.
 func (p *put) writer(ctx context.Context) *storage.Writer {
 	w := p.object.NewWriter(ctx)
 	w.ContentType = "application/octet-stream"
@@ -102,8 +106,8 @@ func (p *put) writer(ctx context.Context) *storage.Writer {
 	return w
 }
 
-// sendWhole sends a small object in one request, with its checksum, so that the service rejects data damaged in
-// transit.
+// sendWhole sends a small object in one request, together with its checksum, by which the service rejects data that
+// were damaged on the way.
 func (p *put) sendWhole(ctx context.Context, data []byte) (*storage.ObjectAttrs, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.bucket.limits.call, errTooLong)
 	defer cancel()
@@ -120,7 +124,9 @@ func (p *put) sendWhole(ctx context.Context, data []byte) (*storage.ObjectAttrs,
 	return w.Attrs(), nil
 }
 
-// stream sends an object of any length in chunks. The library sends the checksum of everything with the last chunk.
+// stream sends an object of any length in chunks. It compares the checksum of what it read from r with that of the
+// object in the service's answer, since the sum is not known when the first chunk is sent. If r fails, its error is
+// returned and nothing is written.
 func (p *put) stream(ctx context.Context, r io.Reader) (*storage.ObjectAttrs, error) {
 	ctx, watch := watchTransfer(ctx, p.bucket.limits.stall)
 	defer watch.end()
@@ -132,7 +138,7 @@ func (p *put) stream(ctx context.Context, r io.Reader) (*storage.ObjectAttrs, er
 	crc := crc32.New(castagnoli)
 	source := &pacedReader{r: io.TeeReader(r, crc), watch: watch}
 	if _, err := io.Copy(writerOnly{w}, source); err != nil {
-		// Ending the context before Close keeps the library from completing the object with partial data.
+		// The context is ended before Close, which would otherwise complete the object with what came before the error.
 		err = withCause(ctx, err)
 		watch.end()
 		closed := w.Close()
@@ -159,7 +165,7 @@ func (p *put) stream(ctx context.Context, r io.Reader) (*storage.ObjectAttrs, er
 // writerOnly hides the writer's other interfaces, so that io.Copy alternates reads and writes.
 type writerOnly struct{ io.Writer }
 
-// pacedReader stops the clock while the source is read: a slow source is not a stalled transfer.
+// pacedReader stops the watch while it reads from its source: a slow source is not a stalled transfer.
 type pacedReader struct {
 	r     io.Reader
 	watch *transferWatch

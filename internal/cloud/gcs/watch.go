@@ -9,7 +9,8 @@ import (
 
 var errTooLong = errors.New("no answer in time")
 
-// withCause returns err, with the reason why ctx ended if this package ended it.
+// withCause returns err, and in front of it the reason why ctx was ended if this package did that: errTooLong or
+// errStalled. The library's error would only say that the context has ended. nil stays nil.
 func withCause(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -29,6 +30,8 @@ type transferWatch struct {
 	cancel context.CancelCauseFunc
 }
 
+// watchTransfer returns a context that ends with errStalled if progress is not called for limit, and the watch, which
+// the caller has to end. The clock runs from now on.
 func watchTransfer(ctx context.Context, limit time.Duration) (context.Context, *transferWatch) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := &transferWatch{limit: limit, cancel: cancel}

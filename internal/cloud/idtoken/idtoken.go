@@ -80,10 +80,12 @@ func (e *refusedError) Error() string { return e.msg }
 // HTTPStatus is what such a request is answered with.
 func (e *refusedError) HTTPStatus() int { return e.status }
 
+// unknown is the refusal of a request without a valid token.
 func unknown(why error) error {
 	return &refusedError{http.StatusUnauthorized, "the caller is not known: " + why.Error()}
 }
 
+// forbidden is the refusal of a caller whose token is valid but who may not call.
 func forbidden(email, why string) error {
 	return &refusedError{http.StatusForbidden, fmt.Sprintf("%.200q may not call: %s", email, why)}
 }
@@ -115,7 +117,8 @@ func New(ctx context.Context, o Options) (*Verifier, error) {
 	}, nil
 }
 
-// check rejects options under which nobody could call, or anybody: without an audience, or without accounts.
+// check returns an error for options under which anybody could call (no audience) or nobody (no callers), and for
+// callers that are not e-mail addresses.
 func (o Options) check() error {
 	if o.Audience == "" {
 		return errors.New("no audience: a token made for any other service would be accepted")
@@ -131,9 +134,9 @@ func (o Options) check() error {
 	return nil
 }
 
-// Verify says who sent a request, given the value of its Authorization header. The error of a
-// request that is refused has a method HTTPStatus; any other means that Google's keys are not available, so that no
-// token can be verified now.
+// Verify returns the e-mail address of the account that sent a request, given the value of its Authorization header.
+// The error of a request that is refused has a method HTTPStatus (401 or 403). Any other error means that Google's keys
+// cannot be had, so that no token can be judged now.
 func (v *Verifier) Verify(ctx context.Context, authorization string) (email string, err error) {
 	raw, err := bearer(authorization)
 	if err != nil {
@@ -176,7 +179,8 @@ func (v *Verifier) Verify(ctx context.Context, authorization string) (email stri
 	return claims.Email, nil
 }
 
-// bearer extracts the token from an Authorization header.
+// bearer returns the token in an Authorization header, or an error if the header is not "Bearer x.y.z". Nothing in the
+// token is checked yet.
 func bearer(authorization string) (string, error) {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	switch {
@@ -191,8 +195,8 @@ func bearer(authorization string) (string, error) {
 	return token, nil
 }
 
-// withoutContents keeps the library's message about a token with a valid signature, for instance about its issuer.
-// Without one, the message could quote arbitrary input.
+// withoutContents returns an error that may be logged for one of the library's. Messages about a token whose signature
+// is valid (a wrong issuer, for instance) are kept. All others could quote what a stranger has sent, and are replaced.
 func withoutContents(err error) error {
 	var expired *oidc.TokenExpiredError
 	switch text := err.Error(); {
@@ -212,6 +216,7 @@ type attempt struct {
 	failed error
 }
 
+// VerifySignature asks the keys, and notes in a.failed if they could not be had.
 func (a *attempt) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
 	payload, err := a.keys.VerifySignature(ctx, jwt)
 	if problem.Is(err, problem.Transient) || err != nil && ctx.Err() != nil {
@@ -220,9 +225,10 @@ func (a *attempt) VerifySignature(ctx context.Context, jwt string) ([]byte, erro
 	return payload, err
 }
 
-// checkedBefore is the key set for a token whose signature Cloud Run has checked.
+// checkedBefore is the key set for tokens whose signature Cloud Run has checked and removed.
 type checkedBefore struct{}
 
+// VerifySignature returns the token's claims, undecoded, without any check.
 func (checkedBefore) VerifySignature(_ context.Context, jwt string) ([]byte, error) {
 	_, rest, _ := strings.Cut(jwt, ".")
 	claims, _, _ := strings.Cut(rest, ".")
@@ -243,8 +249,9 @@ type sparing struct {
 // errFresh is not a failure: the keys are up to date, and do not include the token's.
 var errFresh = errors.New("the keys were fetched a moment ago")
 
-// RoundTrip sends one request at a time, and none within fetchPause of the last: until then its error is told again, or
-// errFresh if it succeeded. So made-up tokens cause hardly any requests.
+// RoundTrip sends one request at a time, and none within fetchPause of the last one. A request that comes earlier gets
+// the last one's error, or errFresh if that one succeeded, and is not sent. So made-up tokens cause hardly any
+// requests.
 func (s *sparing) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

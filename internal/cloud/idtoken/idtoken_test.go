@@ -28,12 +28,12 @@ const (
 
 var now = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
-// google is a signer with its page of public keys.
+// google stands for Google: a key that signs tokens, and a server with the page of its public key, named "one".
 type google struct {
 	key     *rsa.PrivateKey
 	server  *httptest.Server
-	fetches atomic.Int64
-	status  atomic.Int64
+	fetches atomic.Int64 // of the page
+	status  atomic.Int64 // of its answers
 }
 
 func newGoogle(t testing.TB) *google {
@@ -53,6 +53,7 @@ func newGoogle(t testing.TB) *google {
 	return g
 }
 
+// claims are those of a good token of the account push at the time now, which change may adapt.
 func claims(change func(map[string]any)) map[string]any {
 	c := map[string]any{"iss": Issuer, "aud": audience, "sub": "1", "azp": "1", "email": push, "email_verified": true,
 		"iat": now.Add(-time.Minute).Unix(), "exp": now.Add(time.Hour).Unix()}
@@ -62,6 +63,7 @@ func claims(change func(map[string]any)) map[string]any {
 	return c
 }
 
+// sign makes a token of claims, signed with an algorithm and a key that the header calls kid.
 func sign(t testing.TB, alg jose.SignatureAlgorithm, key any, kid string, c map[string]any) string {
 	t.Helper()
 	signer := must.Get(jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key},
@@ -71,11 +73,13 @@ func sign(t testing.TB, alg jose.SignatureAlgorithm, key any, kid string, c map[
 	return must.Get(signed.CompactSerialize())(t)
 }
 
+// token is a token that Google has signed.
 func (g *google) token(t testing.TB, change func(map[string]any)) string {
 	t.Helper()
 	return sign(t, jose.RS256, g.key, "one", claims(change))
 }
 
+// verifier accepts tokens for the audience from two accounts, with the keys of g.
 func verifier(t testing.TB, g *google, clock func() time.Time) *Verifier {
 	t.Helper()
 	v := must.Get(New(t.Context(),
@@ -84,6 +88,7 @@ func verifier(t testing.TB, g *google, clock func() time.Time) *Verifier {
 	return v
 }
 
+// at is a clock that stands still.
 func at(when time.Time) func() time.Time { return func() time.Time { return when } }
 
 // TestAGoodTokenIsBelieved: a caller's token gives the address, and the keys are fetched once.
@@ -100,9 +105,10 @@ func TestAGoodTokenIsBelieved(t *testing.T) {
 	}
 }
 
+// raw encodes a text as parts of tokens are.
 func raw(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 
-// outcome is what a request is to be answered with.
+// outcome is the HTTP status with which a request is answered after Verify has returned err.
 func outcome(err error) int {
 	var refused *refusedError
 	switch {
@@ -114,8 +120,8 @@ func outcome(err error) int {
 	return http.StatusServiceUnavailable
 }
 
-// TestOthersAreNot tries every way in which a header may not be a caller's token: 401 where nobody is known, 403 where
-// somebody is known who may not call. No error quotes the token, and all of them have the keys fetched once.
+// TestOthersAreNot: a header without a valid token is answered with 401, and one with the valid token of an account that
+// may not call with 403. No error quotes the token, and all of these headers together cause one fetch of the keys.
 func TestOthersAreNot(t *testing.T) {
 	g, stranger := newGoogle(t), newGoogle(t)
 	v := verifier(t, g, at(now))
@@ -180,7 +186,7 @@ func TestOthersAreNot(t *testing.T) {
 		}
 		for _, secret := range append(strings.Split(tc.header, "."), parts...) {
 			if err != nil && len(secret) > 8 && strings.Contains(err.Error(), secret) {
-				t.Errorf("%s: the error quotes the token: %v", name, err)
+				t.Errorf("%s: got error %v; want none that quotes the token", name, err)
 			}
 		}
 	}
@@ -189,7 +195,8 @@ func TestOthersAreNot(t *testing.T) {
 	}
 }
 
-// TestNewKeysAreFound has Google change its keys: an unknown name is looked up, but not with every request.
+// TestNewKeysAreFound: a token with a key's name that is not known has the keys fetched again, since Google changes them,
+// but only once in fetchPause, however many such tokens come.
 func TestNewKeysAreFound(t *testing.T) {
 	g := newGoogle(t)
 	clock := now
@@ -205,19 +212,19 @@ func TestNewKeysAreFound(t *testing.T) {
 		ask()
 	}
 	if n := g.fetches.Load(); n != 1 {
-		t.Errorf("%d fetches at one time, want one", n)
+		t.Errorf("three forged tokens at one time: %d fetches, want one", n)
 	}
 	clock = now.Add(fetchPause)
 	for range 1000 { // the library may still hand out the answer of the request before
 		ask()
 	}
 	if n := g.fetches.Load(); n != 2 {
-		t.Errorf("%d fetches at two times, want two", n)
+		t.Errorf("forged tokens at two times, fetchPause apart: %d fetches, want two", n)
 	}
 }
 
-// TestWithoutKeysNobodyIsJudged: while Google's keys cannot be had, a token is neither believed nor refused, and they
-// are not asked for again at once.
+// TestWithoutKeysNobodyIsJudged: while Google's keys cannot be fetched, a good token is neither accepted nor refused, but
+// answered with 503. Once they can be, after fetchPause, it is accepted.
 func TestWithoutKeysNobodyIsJudged(t *testing.T) {
 	g := newGoogle(t)
 	g.status.Store(http.StatusBadGateway)
@@ -236,11 +243,11 @@ func TestWithoutKeysNobodyIsJudged(t *testing.T) {
 		_, err = v.Verify(t.Context(), "Bearer "+token)
 	}
 	if err != nil {
-		t.Error(err)
+		t.Errorf("the keys can be had again: got error %v, want the token accepted", err)
 	}
 }
 
-// TestOptionsThatBelieveAnybody: options with which any token of Google's would do are refused.
+// TestOptionsThatBelieveAnybody: options that would accept any token of Google's, or none, are a *cloud.SetupError.
 func TestOptionsThatBelieveAnybody(t *testing.T) {
 	for name, o := range map[string]Options{
 		"no audience":   {Callers: []string{push}},
@@ -257,8 +264,8 @@ func TestOptionsThatBelieveAnybody(t *testing.T) {
 	}
 }
 
-// TestBehindCloudRun has the signature removed by Cloud Run, which checked it. All else is still checked, and a token
-// that has a signature still has to have a good one.
+// TestBehindCloudRun: where Cloud Run has checked and removed the signature, a token without it is accepted if all its
+// claims are right; one that has a signature still needs a good one. Without the option CloudRunChecks it is refused.
 func TestBehindCloudRun(t *testing.T) {
 	g := newGoogle(t)
 	v := must.Get(New(t.Context(), Options{Audience: audience, Callers: []string{push}, CloudRunChecks: true,
@@ -285,16 +292,17 @@ func TestBehindCloudRun(t *testing.T) {
 		"another account": {stripped(header, claims(func(c map[string]any) { c["email"] = "eve@example.com" })), 403},
 	} {
 		if _, err := v.Verify(t.Context(), tc.header); outcome(err) != tc.want {
-			t.Errorf("%s: %v, want %d", name, err, tc.want)
+			t.Errorf("%s: answered with %d, %v; want %d", name, outcome(err), err, tc.want)
 		}
 	}
 	if _, err := verifier(t, g, at(now)).Verify(t.Context(), stripped(header, claims(nil))); outcome(err) != 401 ||
 		!strings.Contains(err.Error(), "COPPICE_SIGNATURES") {
-		t.Errorf("without the check in front: %v", err)
+		t.Errorf("without Cloud Run's check in front: got error %v; want 401, naming COPPICE_SIGNATURES", err)
 	}
 }
 
-// FuzzVerify looks for tokens that fault, and for claims that are believed though they are not the ones that should be.
+// FuzzVerify: no header makes Verify crash, or accept claims that are not from Google, not verified or of another
+// address than it returns. Signatures are not checked, so that the fuzzer gets to the claims.
 func FuzzVerify(f *testing.F) {
 	g := newGoogle(f)
 	v := verifier(f, g, at(now))
@@ -329,14 +337,14 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// TestSignatureIsOverHeaderAndClaims holds the test's own signer against RFC 7515, so that the cases above mean what
-// they say.
+// TestSignatureIsOverHeaderAndClaims: the tokens that these tests sign have an RS256 signature over header and claims, as
+// RFC 7515 says. Otherwise the cases above would be refused for another reason than they name.
 func TestSignatureIsOverHeaderAndClaims(t *testing.T) {
 	g := newGoogle(t)
 	parts := strings.Split(g.token(t, nil), ".")
 	signature := must.Get(base64.RawURLEncoding.DecodeString(parts[2]))(t)
 	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
 	if err := rsa.VerifyPKCS1v15(&g.key.PublicKey, crypto.SHA256, sum[:], signature); err != nil {
-		t.Errorf("the test's tokens are not what they seem: %v", err)
+		t.Errorf("verifying a token of these tests with crypto/rsa: got %v, want no error", err)
 	}
 }

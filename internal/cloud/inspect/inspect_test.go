@@ -23,7 +23,8 @@ import (
 	"coppice/internal/must"
 )
 
-// google answers with what a test says, by method and path, and remembers what it was asked.
+// google stands for Google's services. A test gives the answers by method and path; all else is not found. It records
+// what it was asked.
 type google struct {
 	answers map[string]string // "GET /SERVICE/PATH" to a body, or to "STATUS body"
 	asked   []string
@@ -51,6 +52,7 @@ func (g *google) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, text)
 }
 
+// serve starts such a server and returns a client of it, for the project p1.
 func serve(t testing.TB, answers map[string]string) (*Client, *google) {
 	g := &google{answers: answers}
 	s := httptest.NewServer(g)
@@ -60,7 +62,8 @@ func serve(t testing.TB, answers map[string]string) (*Client, *google) {
 	return c, g
 }
 
-// TestProject: who calls, and which services are enabled, is asked of Google; the token is in no URL.
+// TestProject: Caller and Enabled ask Google's services for what they return, and the caller's token is sent in the body
+// alone, not in a URL, which servers log. Without a token, Caller returns a *cloud.SetupError.
 func TestProject(t *testing.T) {
 	c, g := serve(t, map[string]string{
 		"POST /oauth2.googleapis.com/tokeninfo":                             `{"email":"ana@example.com","scope":"x"}`,
@@ -84,9 +87,9 @@ func TestProject(t *testing.T) {
 	}
 }
 
-// TestCallerOfAnAccount is what the launcher's account meets: Google names an account only to a token that was asked
-// for with the scope of e-mail addresses. The token of New comes from a real exchange, and the fake checks the scopes
-// it was asked for.
+// TestCallerOfAnAccount: a client made by New learns the address of a service account. Google tells that only for a token
+// that was asked for with the scope of e-mail addresses. The fake gives out tokens that consist of the scopes they were
+// asked for, and names the account only if the right one is among them.
 func TestCallerOfAnAccount(t *testing.T) {
 	const who = "coppice-launcher@p1.iam.gserviceaccount.com"
 	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
@@ -133,7 +136,8 @@ func TestCallerOfAnAccount(t *testing.T) {
 	}
 }
 
-// TestRights asks each kind of resource as its service wants to be asked.
+// TestRights: Held asks the service of each kind of resource in the form that it wants, and returns the permissions that
+// the service grants. A kind that does not exist is an error, and a resource that does not exist ErrNotThere.
 func TestRights(t *testing.T) {
 	for _, tc := range []struct {
 		r    cloud.Resource
@@ -156,7 +160,7 @@ func TestRights(t *testing.T) {
 	}
 	c, _ := serve(t, nil)
 	if _, err := c.Held(t.Context(), cloud.Resource{Kind: "moon", Name: "m"}, nil); err == nil {
-		t.Error("the moon has permissions")
+		t.Error("permissions on a resource of the kind moon: got no error, want one")
 	}
 	if _, err := c.Held(t.Context(), cloud.Resource{Kind: "bucket", Name: "b"}, nil); !errors.Is(err,
 		cloud.ErrNotThere) {
@@ -164,8 +168,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestThings asks for everything that a sweep runs on, with answers as Google gives them: what is there is read, what
-// is not is ErrNotThere, and nothing but GET is used.
+// TestThings: topics, machine types, the region with its quotas, and images are read from answers as Google gives them.
+// What does not exist is ErrNotThere, and all calls are GETs.
 func TestThings(t *testing.T) {
 	c, g := serve(t, map[string]string{
 		"GET /compute.googleapis.com/compute/v1/projects/p1": `{"quotas":[` +
@@ -181,7 +185,7 @@ func TestThings(t *testing.T) {
 	})
 	ctx := t.Context()
 	if err := errors.Join(c.Topic(ctx, "projects/p1/topics/t"), c.Offered(ctx, "z", "n2-highmem-2")); err != nil {
-		t.Error(err)
+		t.Errorf("a topic and a machine type that exist: got %v, want no error", err)
 	}
 	if r, err := c.Region(ctx); err != nil || !slices.Equal(r.Zones, []string{"us-central1-a", "us-central1-b"}) ||
 		r.Quotas["CPUS"] != (cloud.Quota{Limit: 24, Usage: 2.5}) {
@@ -193,7 +197,7 @@ func TestThings(t *testing.T) {
 		"l-docker.pkg.dev/p1/r/i@sha256:" + strings.Repeat("a", 64)} {
 		image, ok := cloud.ParseImage(reference)
 		if err := c.Image(ctx, image); !ok || err != nil {
-			t.Errorf("%s: %t %v; asked %q", reference, ok, err, g.asked[len(g.asked)-1])
+			t.Errorf("%s: parsed %t, %v, asked %q; want it found", reference, ok, err, g.asked[len(g.asked)-1])
 		}
 	}
 	for _, err := range []error{c.Topic(ctx, "projects/p1/topics/none"), c.Offered(ctx, "z", "x"),
@@ -203,16 +207,17 @@ func TestThings(t *testing.T) {
 		}
 	}
 	if err := c.Topic(ctx, "t"); err == nil {
-		t.Error("a topic without its project is asked for")
+		t.Error("a topic without its project: got no error, want one")
 	}
 	for _, asked := range g.asked {
 		if !strings.HasPrefix(asked, "GET ") {
-			t.Errorf("it was not only read: %s", asked)
+			t.Errorf("it called %s, want GETs only", asked)
 		}
 	}
 }
 
-// TestTheProjectsQuotasAreRefused: those of the region are read all the same.
+// TestTheProjectsQuotasAreRefused: if the caller may not read the project's quotas, Region still returns the region's,
+// and the reason in Unread.
 func TestTheProjectsQuotasAreRefused(t *testing.T) {
 	c, _ := serve(t, map[string]string{
 		"GET /compute.googleapis.com/compute/v1/projects/p1": `Forbidden {"error":{"code":403}}`,
@@ -225,7 +230,8 @@ func TestTheProjectsQuotasAreRefused(t *testing.T) {
 	}
 }
 
-// TestErrors: an answer that refuses becomes an error that says what to do, or where it was asked.
+// TestErrors: each answer that refuses becomes the error of its kind, with advice or the address that was called. Answers
+// that are not JSON or too long are errors, and so are endpoints on other machines or without a listener.
 func TestErrors(t *testing.T) {
 	const topic = "projects/p1/topics/t"
 	call := func(answer string) error {
@@ -256,7 +262,7 @@ func TestErrors(t *testing.T) {
 		t.Errorf("after a bad request: error %v, expected its URL", err)
 	}
 	if err := call(`not JSON`); err == nil {
-		t.Error("an answer that is no JSON")
+		t.Error("an answer that is no JSON: got no error, want one")
 	}
 	if err := call(`"` + strings.Repeat("x", maxAnswer) + `"`); err == nil || !strings.Contains(err.Error(), "bytes") {
 		t.Errorf("a long answer: %v; want it refused by its bytes", err)
@@ -270,15 +276,16 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// canned answers every request alike.
+// canned is a transport that answers every request with the same body.
 type canned []byte
 
+// RoundTrip answers with 200 and the body.
 func (c canned) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{},
 		Body: io.NopCloser(strings.NewReader(string(c)))}, nil
 }
 
-// FuzzAnswers gives every call an answer of anybody's making.
+// FuzzAnswers: no answer of a service makes a call crash, and one that is not JSON is an error.
 func FuzzAnswers(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"permissions":["p"]}`, `{"email":1}`,
 		`{"zones":["a/b",""],"quotas":[{"metric":"","limit":1e400}]}`,

@@ -22,6 +22,7 @@ import (
 	"coppice/localemu/pubsubemu"
 )
 
+// connect is a client of an emulator at an address, for the project p.
 func connect(t *testing.T, addr string) *Client {
 	t.Helper()
 	c := must.Get(New(t.Context(), "p", option.WithEndpoint(addr), option.WithoutAuthentication(),
@@ -30,7 +31,7 @@ func connect(t *testing.T, addr string) *Client {
 	return c
 }
 
-// emulator has the topic scores with the subscription aggregator.
+// emulator starts an emulator that has the topic scores with the subscription aggregator, and returns its address.
 func emulator(t *testing.T) string {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -51,7 +52,7 @@ func TestPublish(t *testing.T) {
 	}
 	p.Close()
 	if err := p.Publish(t.Context(), []byte("late"), nil); err == nil {
-		t.Error("a closed publisher published")
+		t.Error("published through a closed publisher: got no error, want one")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
