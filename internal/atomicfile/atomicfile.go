@@ -18,9 +18,9 @@ type Pending struct {
 	ended bool
 }
 
-// Create begins to write the file at path, whose folder must exist. A file that is replaced leaves its permissions to
-// the new one; otherwise they are perm, less what the user's umask takes away. The temporary file has a leading dot,
-// and digits at the end.
+// Create begins to write the file at path, whose folder must exist, under a temporary name in the same folder: with a
+// dot in front and random digits at the end. If a regular file is there already, the new one gets its permissions;
+// otherwise they are perm, without what the user's umask takes away. The caller ends it by Commit or Abort.
 func Create(path string, perm fs.FileMode) (*Pending, error) {
 	old, err := os.Lstat(path)
 	kept := err == nil && old.Mode().IsRegular()
@@ -34,13 +34,13 @@ func Create(path string, perm fs.FileMode) (*Pending, error) {
 			continue
 		}
 		if err == nil && kept {
-			err = f.Chmod(perm) // the umask has nothing to say here
+			err = f.Chmod(perm) // OpenFile has applied the umask
 		}
 		if err != nil && f != nil {
 			err = errors.Join(err, f.Close(), os.Remove(name))
 		}
 		if inner, ok := errors.AsType[*fs.PathError](err); ok {
-			inner.Path = path // which means something to the caller
+			inner.Path = path // the caller does not know the temporary name
 		}
 		if err != nil {
 			return nil, err
@@ -49,7 +49,8 @@ func Create(path string, perm fs.FileMode) (*Pending, error) {
 	}
 }
 
-// Commit puts the file in its place once its contents are on disk.
+// Commit makes sure that the contents are on disk, closes the file and renames it to its place. After an error the old
+// file is still there, and Abort removes the new one.
 func (f *Pending) Commit() error {
 	if err := f.Sync(); err != nil {
 		return err
@@ -64,7 +65,8 @@ func (f *Pending) Commit() error {
 	return nil
 }
 
-// Abort removes what was written. After Commit it does nothing, so that it can be deferred.
+// Abort closes and removes the temporary file. After a successful Commit, or a second time, it does nothing, so that it
+// can be deferred.
 func (f *Pending) Abort() error {
 	if f.ended {
 		return nil

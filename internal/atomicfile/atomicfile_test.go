@@ -8,7 +8,8 @@ import (
 	"coppice/internal/must"
 )
 
-// TestWhole: a file is the old one until Commit, and nothing is left of one that was given up.
+// TestWhole: a file has its old contents until Commit, and keeps them after Abort, which leaves no temporary file. The
+// new file has the permissions of the one that it replaces.
 func TestWhole(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "model.txt")

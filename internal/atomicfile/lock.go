@@ -6,6 +6,6 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// NewLock is the lock on the file at path, which is made if it is absent. It is opened for writing, too, since opening
-// a pipe for reading waits for a writer, which no signal ends.
+// NewLock returns the lock on the file at path, not yet taken; taking it makes the file if it does not exist. The file
+// is opened for reading and writing: if it is a pipe, opening it for reading alone would wait for a writer.
 func NewLock(path string) *flock.Flock { return flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR)) }

@@ -10,7 +10,8 @@ import (
 	"coppice/internal/must"
 )
 
-// TestAPipeAsALock locks like a file: opening it waits for nobody.
+// TestAPipeAsALock: a lock on a named pipe works as on a file: taking it does not wait for a writer of the pipe, and a
+// second lock is refused.
 func TestAPipeAsALock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	must.Do(t, syscall.Mkfifo(path, 0o600))

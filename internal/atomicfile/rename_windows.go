@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Rename is os.Rename, for about two seconds: Windows replaces no file while it is open in another process, such as a
-// scanner of viruses.
+// Rename is os.Rename, which it repeats for about two seconds while the file is in use: Windows does not replace a file
+// that another process has open, as virus scanners do.
 func Rename(from, to string) error {
 	for wait := time.Millisecond; ; wait *= 2 {
 		err := os.Rename(from, to)

@@ -99,8 +99,8 @@ func TestFromStatus(t *testing.T) {
 	}
 }
 
-// TestTokenServerDown: an error that the credentials were refused is a SetupError. One that the token server is down, busy
-// or slow is not, since it passes. Each text comes as a plain error and in the two ways in which gRPC wraps it.
+// TestTokenServerDown: an error that the credentials were refused is a SetupError. One that the token server is down,
+// busy or slow is not, since it passes. Each text comes as a plain error and in the two ways in which gRPC wraps it.
 func TestTokenServerDown(t *testing.T) {
 	for _, c := range []struct {
 		text  string

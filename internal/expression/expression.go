@@ -58,7 +58,8 @@ type function struct {
 	fold   func(a, b float64) float64
 }
 
-// apply calls the function, which needs at least one argument; those of a folded one are joined from the left.
+// apply calls the function with at least one argument. If it is folded, the arguments are joined from the left, two at
+// a time; else only the first one counts.
 func (f function) apply(args []float64) float64 {
 	if f.fold == nil {
 		return f.single(args[0])
@@ -140,8 +141,8 @@ func Compile(text, code string, example map[string]any) (*Expression, error) {
 	return &Expression{Text: text, program: program, Names: slices.Sorted(maps.Keys(c.used))}, nil
 }
 
-// option makes the function callable in an expression of the library. Arguments come as float64, as toFloat makes of
-// every number; anything else is an error.
+// option returns the library's option that makes the function callable. Its arguments have to be float64, which every
+// number is (see toFloat); a text or a condition is an error when the expression runs.
 func (f function) option() expr.Option {
 	call := func(params ...any) (any, error) {
 		args := make([]float64, len(params))
@@ -196,7 +197,8 @@ func (e *Expression) Run(values map[string]any) (bool, error) {
 	return holds, nil
 }
 
-// translate extracts the position from the library's errors, and drops its snippet of the source.
+// translate makes an error of Errorf from the library's, with its position and without the piece of source that it
+// quotes.
 func translate(text string, err error) error {
 	if fe := new(file.Error); errors.As(err, &fe) {
 		return Errorf(text, fe.From+1, "%s", fe.Message)
@@ -217,10 +219,12 @@ func (c *checker) errorf(n ast.Node, format string, args ...any) error {
 	return Errorf(c.text, n.Location().From+1, format, args...)
 }
 
-// check refuses what expressions may not have, and returns the value of a part that depends on no parameter. A constant
-// that is not finite, such as 1/0, is a typing error: comparisons with it would always hold, or never.
+// check returns an error if the expression below node has anything that is not allowed. If the value of node depends on
+// no name, constant is true and x is that value. A constant that is not finite, such as 1/0, is an error, too:
+// comparisons with it would hold always or never. Conditions are never constant.
 func (c *checker) check(node ast.Node) (x float64, constant bool, err error) {
-	// What stands between two comparisons is part of both, so a few nested ones are a tree without end.
+	// In a < b < c, the parser makes b a part of both comparisons. So nested ones are visited exponentially often, and
+	// the count stops that.
 	if c.parts++; c.parts > mostParts {
 		return 0, false, c.errorf(node, "more than the %d parts that an expression may have", mostParts)
 	}
@@ -282,8 +286,8 @@ func (c *checker) check(node ast.Node) (x float64, constant bool, err error) {
 	return x, constant, err
 }
 
-// checkName wants a known name or, where any may stand, one that can be told from a function and from the library's
-// own.
+// checkName returns an error unless a name is known. If any name may be used (c.any), it only must not be that of a
+// function or contain a $, which the library uses for its own.
 func (c *checker) checkName(n *ast.IdentifierNode) error {
 	switch {
 	case c.any && (strings.Contains(n.Value, "$") || slices.Contains(FunctionNames(), n.Value)):
@@ -294,7 +298,8 @@ func (c *checker) checkName(n *ast.IdentifierNode) error {
 	return nil
 }
 
-// checkAll checks several parts; constant is whether all of them are.
+// checkAll checks several parts and returns their values. constant reports whether all of them are constant; otherwise
+// the values mean nothing.
 func (c *checker) checkAll(nodes ...ast.Node) (values []float64, constant bool, err error) {
 	constant = true
 	for _, n := range nodes {
@@ -307,7 +312,8 @@ func (c *checker) checkAll(nodes ...ast.Node) (values []float64, constant bool, 
 	return values, constant, nil
 }
 
-// checkCall wants a known function with as many arguments as it takes. If they are all constant, so is the result, x.
+// checkCall returns an error unless name is a known function that takes so many arguments, and all of them pass. If all
+// arguments are constant, so is the result x.
 func (c *checker) checkCall(n ast.Node, name string, args []ast.Node) (x float64, constant bool, err error) {
 	i := slices.IndexFunc(functions(), func(f function) bool { return f.name == name })
 	if i < 0 {
@@ -326,8 +332,8 @@ func (c *checker) checkCall(n ast.Node, name string, args []ast.Node) (x float64
 	return x, constant, err
 }
 
-// Rename returns the expression with every name replaced by what name says, otherwise unchanged. An invalid one is
-// returned unchanged; Compile reports its error.
+// Rename returns the expression with every name replaced by what name returns for it; functions' names and all else
+// stay. An invalid expression is returned unchanged: Compile reports its error.
 func Rename(text string, name func(string) string) string {
 	if len(text) > Max {
 		return text
@@ -337,7 +343,7 @@ func Rename(text string, name func(string) string) string {
 		return text
 	}
 	c := checker{text: text, any: true, used: map[string]bool{}}
-	if _, _, err := c.check(tree.Node); err != nil { // one without end, too
+	if _, _, err := c.check(tree.Node); err != nil { // also one whose tree is too large to be walked
 		return text
 	}
 
@@ -346,8 +352,8 @@ func Rename(text string, name func(string) string) string {
 	slices.SortFunc(found,
 		func(a, b *ast.IdentifierNode) int { return cmp.Compare(b.Location().From, a.Location().From) })
 
-	// From the end, so that earlier positions stay valid. Positions count characters. What stands between two
-	// comparisons is part of both, and is found twice.
+	// Replace from the end, so that earlier positions stay valid. Positions count characters, not bytes. A name between
+	// two comparisons (a < b < c) is found twice, which Compact undoes.
 	out := []rune(text)
 	for _, n := range slices.Compact(found) {
 		if full := name(n.Value); full != n.Value && !slices.Contains(FunctionNames(), n.Value) {
@@ -357,9 +363,10 @@ func Rename(text string, name func(string) string) string {
 	return string(out)
 }
 
-// identifiers collects those of an expression, names of functions among them.
+// identifiers collects the identifiers of an expression, names of functions among them.
 type identifiers []*ast.IdentifierNode
 
+// Visit implements ast.Visitor.
 func (i *identifiers) Visit(node *ast.Node) {
 	if n, ok := (*node).(*ast.IdentifierNode); ok {
 		*i = append(*i, n)

@@ -26,7 +26,8 @@ const (
 	condition kind = "a condition is needed here, such as: prediction > 0.1"
 )
 
-// CompileRows compiles an expression of which every name is a column of numbers.
+// CompileRows compiles an expression that gives a number. Every name in it is taken for a column of numbers, except
+// those of functions. Expressions that differ only in their spelling, as in blanks, have the same Text.
 func CompileRows(text string) (*PerRow, error) {
 	tree, err := parseCode(text, text)
 	if err != nil {
@@ -41,7 +42,7 @@ func CompileRows(text string) (*PerRow, error) {
 		return nil, err
 	}
 
-	// What is computed is what the one spelling says.
+	// Compile the text once more from its one spelling, so that what is computed is what Text says.
 	r.Text = tree.Node.String()
 	if tree, err = parseCode(r.Text, r.Text); err == nil {
 		r.value, err = r.compile(&c, tree.Node, number)
@@ -49,12 +50,13 @@ func CompileRows(text string) (*PerRow, error) {
 	return r, err
 }
 
-// Of is the number for a row's values, in the order of Names.
+// Of computes the number of a row, whose values are in the order of Names.
 func (r *PerRow) Of(row []float64) float64 { return r.value(row) }
 
-// compile turns a part of a checked tree, which has to be of this kind, into a closure.
+// compile turns a part of a tree that c has checked into a closure. It is an error if the part does not give what is
+// wanted, a number or a condition.
 func (r *PerRow) compile(c *checker, node ast.Node, want kind) (out closure, err error) {
-	gives := number
+	gives := number // the kind of what the part gives
 	switch n := node.(type) {
 	case *ast.IntegerNode:
 		out = func([]float64) float64 { return float64(n.Value) }
@@ -76,7 +78,7 @@ func (r *PerRow) compile(c *checker, node ast.Node, want kind) (out closure, err
 			"not": invert}[n.Operator]
 	case *ast.BinaryNode:
 		gives, out, err = r.compileBinary(c, n)
-	case *ast.ConditionalNode:
+	case *ast.ConditionalNode: // gives what both its branches give
 		gives = want
 		var is closure
 		var xy []closure
@@ -131,6 +133,7 @@ func (r *PerRow) compileFunction(c *checker, name string, args []ast.Node) (clos
 	}, nil
 }
 
+// indicator is a condition as a number: 1 or 0.
 func indicator(yes bool) float64 {
 	if yes {
 		return 1
@@ -138,7 +141,8 @@ func indicator(yes bool) float64 {
 	return 0
 }
 
-// operators by name; a product is rounded before it is added to anything, so that no processor fuses the two.
+// operators are the binary operators by name. The conversion float64(a * b) makes Go round a product before anything is
+// added to it; some processors would otherwise fuse the two, and give other bits.
 var operators = map[string]struct {
 	takes, gives kind
 	of           func(a, b float64) float64
@@ -161,11 +165,12 @@ var operators = map[string]struct {
 	"or":  {condition, condition, func(a, b float64) float64 { return max(a, b) }},
 }
 
-// maxPower bounds exponents, which are whole: a power is then a product, the same on every processor.
+// maxPower bounds exponents. They have to be whole numbers, since math.Pow then only multiplies, and gives the same
+// bits on every processor.
 const maxPower = 64
 
-// compileBinary compiles an operator and says what it gives. A power has a constant, whole exponent, so that every
-// processor gets the same; in compares with each number of a list.
+// compileBinary compiles a binary operator and returns the kind of what it gives. The exponent of a power has to be a
+// constant whole number up to maxPower. The right side of "in" has to be a list, each number of which is compared.
 func (r *PerRow) compileBinary(c *checker, n *ast.BinaryNode) (gives kind, out closure, err error) {
 	if n.Operator == "in" {
 		list, ok := n.Right.(*ast.ArrayNode)

@@ -54,7 +54,8 @@ const Custom = "custom"
 
 var customPattern = regexp.MustCompile(`^custom-([1-9][0-9]{0,3})-([1-9][0-9]{2,8})$`)
 
-// Find returns the type called name, or an error of kind Input that suggests similar names.
+// Find returns the machine type called name. That is a type in the catalogue, or a host of a cluster, whose name says
+// its size (see Custom). For any other name the error is of the kind problem.Input and suggests similar ones.
 func Find(name string) (Type, error) {
 	if t, ok := known().types[name]; ok {
 		return t, nil
@@ -72,7 +73,7 @@ func Find(name string) (Type, error) {
 			"vCPUs, such as n2-highmem-64", name)
 	}
 
-	// Suggest what comes close.
+	// Suggest the sizes of this family and shape, or, if there is no such shape, a similar one.
 	var kinds, sizes []string
 	for _, t := range All() {
 		if kind := t.Family + "-" + t.Shape; !slices.Contains(kinds, kind) {
@@ -92,7 +93,8 @@ func Find(name string) (Type, error) {
 		m[1], strings.Join(sizes, ", "))
 }
 
-// compareSizes orders the ends of machines' names by vCPUs, and 8-lssd behind 8.
+// compareSizes compares the ends of two machine types' names, such as 8 and 16-lssd, by their vCPUs; 8-lssd comes after
+// 8.
 func compareSizes(a, b string) int {
 	x, _ := strconv.Atoi(strings.TrimSuffix(a, lssd))
 	y, _ := strconv.Atoi(strings.TrimSuffix(b, lssd))
@@ -117,8 +119,8 @@ func (t Type) CheckDisks(n int) error {
 	return problem.New(problem.Input, "%s takes %s local SSDs, not %d", t.Name, joinAlternatives(t.Disks), n)
 }
 
-// FewestDisks is the smallest valid number of local SSDs that hold that many bytes; it is an error of kind Input if
-// there is none.
+// FewestDisks returns the smallest possible number of local SSDs of the type that hold so many bytes, or an error of
+// the kind problem.Input if there is none. It is 0 for a cluster's host, which has disks of its own.
 func (t Type) FewestDisks(bytes int64) (int, error) {
 	for _, n := range t.Disks {
 		if int64(n)*DiskBytes >= bytes {

@@ -70,13 +70,13 @@ func TestTypes(t *testing.T) {
 		}
 		if m.VCPUs != want.vcpus || math.Abs(m.GiB()-want.gib) > 1e-6 || !slices.Equal(m.Disks, want.disks) ||
 			m.BuiltIn != want.fixed {
-			t.Errorf("%+v, want %+v", m, want)
+			t.Errorf("%s: got %+v, want %+v", name, m, want)
 		}
 	}
 }
 
-// TestHostsOfACluster: they are named as Google names custom machines; their disks are their own, and they have no
-// price.
+// TestHostsOfACluster: hosts of a cluster are named custom-VCPUS-MIB, take no local SSDs from a sweep, and have no
+// price. Names that are not exactly of that form are refused.
 func TestHostsOfACluster(t *testing.T) {
 	m, err := machines.Find("custom-16-65536")
 	if err != nil || m.VCPUs != 16 || m.MemoryBytes != 64<<30 || m.Name != "custom-16-65536" {
@@ -86,7 +86,7 @@ func TestHostsOfACluster(t *testing.T) {
 		t.Errorf("%d local SSDs for a dataset, %v; want none", n, err)
 	}
 	if _, _, ok := machines.Embedded().Hourly(m, "us-central1", true, 0); ok {
-		t.Error("a cluster's host has one of Google's prices")
+		t.Error("a cluster's host has a price, want none")
 	}
 	for _, name := range []string{"custom-0-65536", "custom-16-64", "custom-16-065536", "custom-16",
 		"custom-16-65536-lssd"} {
@@ -148,12 +148,12 @@ func TestDisks(t *testing.T) {
 	}
 	none := must.Get(machines.Find("n4-highmem-16"))(t)
 	if _, err := none.FewestDisks(1); err == nil {
-		t.Error("a type without local SSD has room on it")
+		t.Error("room for one byte on a type without local SSDs: got no error, want one")
 	}
 }
 
-// TestPricesOfKnownTypes compares the prices made of parts with those of whole machine types in the same source, which
-// no part was made from.
+// TestPricesOfKnownTypes: hourly prices that are added up from vCPUs, memory and disks agree to 1e-5 with prices of
+// whole machine types in the same source, from which no part was derived.
 func TestPricesOfKnownTypes(t *testing.T) {
 	p := machines.Embedded()
 	for _, tc := range []struct {
@@ -184,8 +184,8 @@ func TestPricesOfKnownTypes(t *testing.T) {
 	}
 }
 
-// TestNoPriceIsNoPrice: where the list has no price there is none, rather than one of 0; each price is of a known
-// family.
+// TestNoPriceIsNoPrice: where the list has no price, as for Spot machines of n2d and for an unknown region, Hourly
+// returns false and 0. Every price in the list is of a family in the catalogue, and Spot is cheaper than on demand.
 func TestNoPriceIsNoPrice(t *testing.T) {
 	p := machines.Embedded()
 	m := must.Get(machines.Find("n2d-highmem-32"))(t)
@@ -193,19 +193,19 @@ func TestNoPriceIsNoPrice(t *testing.T) {
 		t.Errorf("on demand %v %t; want 1.82 USD and two disks", usd, ok)
 	}
 	if usd, _, ok := p.Hourly(m, "us-central1", true, 2); ok || usd != 0 {
-		t.Errorf("a Spot price out of nothing: %v", usd)
+		t.Errorf("a Spot price that is not in the list: got %v, %t; want none", usd, ok)
 	}
 	if usd, _, ok := p.Hourly(m, "mars-north1", false, 2); ok || usd != 0 {
-		t.Errorf("a price in no region: %v", usd)
+		t.Errorf("a price in a region that does not exist: got %v, %t; want none", usd, ok)
 	}
-	// Every price is of a family that the catalogue has, and every Spot price is below the one on demand.
+
 	for _, e := range p {
 		if _, ok := machines.Families()[e.Family]; !ok {
-			t.Errorf("a price of %s, of which there are no machines", e.Family)
+			t.Errorf("there is a price of the family %s, which is not in the catalogue; want none", e.Family)
 		}
 		if e.Spot != nil && (e.Spot.VCPU >= e.OnDemand.VCPU || e.Spot.GiB >= e.OnDemand.GiB ||
 			e.Spot.SSD >= e.OnDemand.SSD) {
-			t.Errorf("%s in %s: Spot is dearer than on demand", e.Family, e.Region)
+			t.Errorf("%s in %s: Spot %+v, on demand %+v; want Spot cheaper", e.Family, e.Region, *e.Spot, *e.OnDemand)
 		}
 	}
 }
@@ -265,6 +265,8 @@ func TestPlaceOfErrors(t *testing.T) {
 	}
 }
 
+// FuzzReadPrices: no file of prices makes ReadPrices crash, and every hourly price from an accepted file is above 0 and
+// finite.
 func FuzzReadPrices(f *testing.F) {
 	f.Add([]byte(own))
 	f.Add([]byte(`{"sources":{"a":"b"},"prices":[{"family":"n2","region":"us-east1","date":"2026-01-01","source":"a","spot":{"vcpu":1,"gib":1,"ssd":1}}]}`))
@@ -284,7 +286,8 @@ func FuzzReadPrices(f *testing.F) {
 	})
 }
 
-// TestTheCatalogueIsWhole: types.yaml has possible numbers, and sizes that do not overlap.
+// TestTheCatalogueIsWhole: types.yaml names each size once, has exceptions of memory only for sizes that exist, and
+// every type has at least one vCPU, 1 GiB and local SSDs in order.
 func TestTheCatalogueIsWhole(t *testing.T) {
 	sizes := 0
 	for family, f := range machines.Families() {
@@ -301,14 +304,14 @@ func TestTheCatalogueIsWhole(t *testing.T) {
 		}
 	}
 	if all := machines.All(); len(all) != sizes {
-		t.Errorf("%d types of %d sizes: one is there twice", len(all), sizes)
+		t.Errorf("%d types of %d sizes, want as many: a size is there twice", len(all), sizes)
 	}
 	for _, m := range machines.All() {
 		if m.VCPUs < 1 || m.MemoryBytes < 1<<30 || m.BuiltIn && len(m.Disks) != 1 || !slices.IsSorted(m.Disks) {
-			t.Errorf("the type %+v cannot be", m)
+			t.Errorf("the type %+v has an impossible number", m)
 		}
 		if n, err := m.FewestDisks(1); err == nil && m.CheckDisks(n) != nil {
-			t.Errorf("%+v refuses its own %d disks", m, n)
+			t.Errorf("%+v refuses %d disks, which FewestDisks returned; want them accepted", m, n)
 		}
 	}
 }

@@ -33,6 +33,7 @@ type Price struct {
 // Prices are the known prices. Of two for the same family, region and model, the first counts.
 type Prices []Price
 
+// rate returns the rate on Spot or on demand; nil if it is not known.
 func (e Price) rate(spot bool) *Rate {
 	if spot {
 		return e.Spot
@@ -65,7 +66,8 @@ var (
 	regionPattern = regexp.MustCompile(`^[a-z]+-[a-z]+[0-9]+$`)
 )
 
-// ReadPrices reads a file of prices. Every error is a *strictyaml.Error with line and column.
+// ReadPrices reads and checks a file of prices. file is its name for messages. Sources are replaced by their texts.
+// Every error is a *strictyaml.Error with line and column.
 func ReadPrices(file string, data []byte) (Prices, error) {
 	var p struct {
 		Sources map[string]string `yaml:"sources"` // by name
@@ -113,7 +115,8 @@ func ReadPrices(file string, data []byte) (Prices, error) {
 	return p.Prices, nil
 }
 
-// check wants every part of a rate to be above 0 and possible. A nil rate is one that is not known, and is right.
+// check returns an error unless every part of the rate is above 0 and at most maxRate. A nil rate, which is not known,
+// passes.
 func (r *Rate) check() error {
 	if r == nil {
 		return nil
@@ -136,8 +139,8 @@ func checkDate(s string) error {
 	return nil
 }
 
-// Hourly is the hourly price of one machine of a type with that many local SSDs, in USD, and the entry it is from. ok
-// is false if no price is known.
+// Hourly returns the price of one machine of the type in a region for an hour, in USD, with so many local SSDs, and the
+// entry that it is computed from. ok is false if no price is known.
 func (p Prices) Hourly(t Type, region string, spot bool, disks int) (usd float64, from Price, ok bool) {
 	for _, e := range p {
 		if r := e.rate(spot); e.Family == t.Family && e.Region == region && r != nil {

@@ -44,8 +44,8 @@ var known = sync.OnceValue(func() *catalogue {
 	return c
 })
 
-// readTypes lists every machine type of the families in a file: each shape in all its sizes, without and with built-in
-// disks.
+// readTypes reads a file such as types.yaml and makes the catalogue: every shape of every family in each of its sizes,
+// and the sizes with built-in local SSDs, whose names end in -lssd.
 func readTypes(data []byte) (*catalogue, error) {
 	c := &catalogue{types: map[string]Type{}}
 	if _, err := strictyaml.Decode("types.yaml", data, &c.families); err != nil {
@@ -77,6 +77,7 @@ func readTypes(data []byte) (*catalogue, error) {
 	return c, nil
 }
 
+// memory returns the bytes of memory of the shape with so many vCPUs.
 func (s shape) memory(vcpus int) int64 {
 	gib := s.GiB * float64(vcpus)
 	if exception, ok := s.Memory[strconv.Itoa(vcpus)]; ok {
@@ -85,7 +86,8 @@ func (s shape) memory(vcpus int) int64 {
 	return int64(math.Round(gib * (1 << 30)))
 }
 
-// disks are the possible numbers of local SSDs of a type of the family without built-in ones.
+// disks returns the possible numbers of local SSDs of a type of the family with so many vCPUs and without built-in
+// disks; none if it can have none. It is an error if two ranges in the file have the vCPUs.
 func (f Family) disks(vcpus int) (found []int, err error) {
 	for sizes, disks := range f.Disks {
 		low, high, isRange := strings.Cut(sizes, "-")

@@ -74,8 +74,8 @@ func (e *Error) Unwrap() error { return e.err }
 // Kind returns the kind.
 func (e *Error) Kind() Kind { return e.kind }
 
-// Of returns the kind of err: the first in the order of the constants among all errors that it wraps or joins. An
-// fs.ErrNotExist is NotFound.
+// Of returns the kind of err. If it wraps or joins several errors that have kinds, the first in the order of the
+// constants counts. An fs.ErrNotExist counts as NotFound. Without any, and for nil, it is Other.
 func Of(err error) Kind {
 	kind := Other
 	each(err, func(e error) {

@@ -52,12 +52,12 @@ func TestTextAndCause(t *testing.T) {
 		t.Errorf("Wrap has the text %q, want object a/b: the cause", got)
 	}
 	if !errors.Is(wrapped, cause) || !problem.Is(fmt.Errorf("x: %w", wrapped), problem.Damaged) {
-		t.Error("Wrap: the cause or the kind is lost")
+		t.Errorf("Wrap: got %#v, want one that wraps the cause and is of the kind damaged", wrapped)
 	}
 	if got := problem.As(problem.Input, cause).Error(); got != "the cause" {
 		t.Errorf("As: text %q, expected the cause's", got)
 	}
 	if problem.Is(wrapped, problem.Input) {
-		t.Error("Is: a damaged object is reported as of kind input")
+		t.Error("Is: a damaged object is of the kind input, want it not to be")
 	}
 }

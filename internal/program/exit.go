@@ -21,9 +21,9 @@ type (
 	notFoundError interface{ IsNotFound() bool } // something missing; fs.ErrNotExist is equivalent
 )
 
-// ExitCode is the exit code of a command that ended with err, which must not be nil. If err wraps or joins errors of
-// several classes, the first of these cases counts: a damaged manifest is unusable input, whatever may be missing
-// inside it.
+// ExitCode returns the exit code of a command that ended with err, which must not be nil. An error's own exit code
+// comes first, and then its class. If err wraps or joins errors of several classes, the first case below counts: a
+// damaged manifest is unusable input, for instance, even if the cause is that a file is missing.
 func ExitCode(ctx context.Context, err error) int {
 	if own, ok := as[exitStatus](err); ok {
 		return own.ExitStatus()
@@ -52,6 +52,7 @@ func ExitCode(ctx context.Context, err error) int {
 	return sweep.ExitError
 }
 
+// as returns the first error of type E that err wraps or joins.
 func as[E any](err error) (e E, ok bool) {
 	ok = errors.As(err, &e)
 	return e, ok

@@ -14,7 +14,8 @@ const (
 	usualWidth = 80
 )
 
-// foldHelp has help texts and flags folded to the width of the terminal.
+// foldHelp makes root and its subcommands fold their help texts and flags to the width of the terminal, or to 80
+// columns without one.
 func foldHelp(w World, root *cobra.Command) {
 	width := usualWidth
 	if w.Width > 0 {

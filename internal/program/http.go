@@ -61,9 +61,10 @@ func Verified(log *slog.Logger, callers Callers, refusal Refusal, next http.Hand
 	})
 }
 
-// Prompt answers rejected and unhandled requests at once: otherwise the server would first read the announced body,
-// which a stranger need not send. The connection is closed after the answer, unless a handler that reads the body
-// takes "close" back.
+// Prompt returns a handler that lets a request with a body be answered before the body has come. Otherwise net/http
+// would read the announced body after an answer that rejects the request, and a stranger could keep the connection by
+// sending none. So the connection is closed after the answer, unless next, when it reads the body, deletes the header
+// "Connection: close" from its answer.
 func Prompt(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {
@@ -78,8 +79,9 @@ func Prompt(next http.Handler) http.Handler {
 	})
 }
 
-// Serve serves until ctx ends, and so much longer as grace. Then requests may take the time drain to finish; where that
-// is 0, they are ended.
+// Serve serves on l until ctx ends, and for the time grace after that. Then it takes no new requests, and those under
+// way may take the time drain to finish; with a drain of 0 they are broken off. It returns nil if the server ended in
+// that way and all requests were finished in time.
 func Serve(ctx context.Context, server *http.Server, l net.Listener, grace, drain time.Duration) error {
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()

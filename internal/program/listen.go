@@ -8,7 +8,8 @@ import (
 	"coppice/internal/problem"
 )
 
-// Listen listens on an address that a user has given. One whose port does not exist is wrong input.
+// Listen listens on an address that a user has given. An address that is not HOST:PORT, or whose port is neither a
+// number nor a known name, is of the kind problem.Input. The caller closes the listener.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	if _, port, err := net.SplitHostPort(address); err != nil {
 		return nil, problem.New(problem.Input, "%s is not an address: use HOST:PORT, such as 127.0.0.1:8765", address)

@@ -89,6 +89,7 @@ type given struct {
 
 func (h *handler) Enabled(ctx context.Context, l slog.Level) bool { return h.json.Enabled(ctx, l) }
 
+// with returns a copy of the handler with one more call. The slice is clipped, so that two copies do not share its end.
 func (h *handler) with(g given) slog.Handler {
 	c := *h
 	c.given = append(slices.Clip(h.given), g)
@@ -109,11 +110,12 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	return h.with(given{group: name})
 }
 
-// Handle puts the collected groups around the record's own fields, and the special ones outside of all.
+// Handle writes a record. It puts the groups that were collected around the record's own attributes, innermost first,
+// and adds the fields for Cloud Logging outside of all groups.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	attrs := make([]slog.Attr, 0, r.NumAttrs())
 	r.Attrs(func(a slog.Attr) bool { attrs = append(attrs, a); return true })
-	for _, g := range slices.Backward(h.given) { // innermost first
+	for _, g := range slices.Backward(h.given) { // the last call is the innermost
 		if g.group != "" {
 			attrs = []slog.Attr{{Key: g.group, Value: slog.GroupValue(attrs...)}}
 		} else {
@@ -127,7 +129,8 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.json.Handle(ctx, out)
 }
 
-// special returns the origin and trace fields of a line, derived from its attributes.
+// special returns the fields for Cloud Logging: labels with the program and version, and, if the line's attributes name
+// a sweep, the sweep's trace and the span of the trial or else of the program.
 func (h *handler) special(attrs []slog.Attr) []slog.Attr {
 	labels := []any{"coppice_program", h.origin.Program, "coppice_version", h.origin.Version}
 	var id sweep.ID

@@ -42,8 +42,8 @@ func (o Output) Write(text []byte) (int, error) {
 // Raw is the underlying writer, for output that must be unchanged: a progress bar, a redirected file.
 func (o Output) Raw() io.Writer { return o.raw }
 
-// Renamed is an Output of a program whose commands are typed in another way, as in names. None is split between two
-// writes.
+// Renamed returns an Output that replaces names of commands in all text by those in names, for a program whose commands
+// are typed in another way. A name must not be split between two writes.
 func (o Output) Renamed(names interface{ Replace(text string) string }) Output {
 	return Output{&renaming{o.raw, names}}
 }
@@ -60,7 +60,8 @@ func (r *renaming) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Visible replaces characters that a terminal obeys or hides, and invalid UTF-8, by escapes.
+// Visible replaces characters that a terminal obeys or hides by their JSON escapes, such as \u001b, and bytes that are
+// not UTF-8 by \xff and the like.
 func Visible(text string) string {
 	if !hasUnsafe([]byte(text)) {
 		return text
@@ -122,9 +123,10 @@ func Brief(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Middle shortens text to at most most characters by replacing its middle with three dots.
+// Middle shortens text to at most most characters by replacing its middle with three dots. Two thirds of what is kept
+// are from the beginning.
 func Middle(text string, most int) string {
-	if len(text) <= most {
+	if len(text) <= most { // so many bytes are not more characters
 		return text
 	}
 	r := []rune(text)

@@ -9,8 +9,9 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// CheckOutFile checks the path that flag names, before any work: its folder exists, and it is a regular file or absent.
-// An output is renamed into place, which would replace a device, /dev/null even, by a file.
+// CheckOutFile returns a usage error unless path, the value of flag, can be written: its folder exists, and it is a
+// regular file or does not exist. It is called before any work is done. Devices are refused because an output is
+// renamed into its place, which would replace even /dev/null by a file.
 func CheckOutFile(flag, path string) error {
 	switch info, err := os.Stat(path); {
 	case err == nil && info.IsDir():
@@ -27,7 +28,7 @@ func CheckOutFile(flag, path string) error {
 	return nil
 }
 
-// CheckOutFolder checks the path that flag names: it is a folder, or absent.
+// CheckOutFolder returns a usage error unless path, the value of flag, is a folder or does not exist.
 func CheckOutFolder(flag, path string) error {
 	switch info, err := os.Stat(path); {
 	case err == nil && info.Mode().IsRegular():

@@ -57,7 +57,7 @@ func FromOS(linked string) World {
 	return w
 }
 
-// terminalWidth is how wide a terminal is; 0 for what is none.
+// terminalWidth returns how many columns a terminal has, or 0 if the file is not a terminal.
 func terminalWidth(fd int) int {
 	width, _, err := term.GetSize(fd)
 	if err != nil {
@@ -66,7 +66,8 @@ func terminalWidth(fd int) int {
 	return width
 }
 
-// buildVersion falls back to what the go command records of the commit.
+// buildVersion returns the version that the linker set. If none was set ("dev"), it adds the first 12 digits of the
+// commit, where the go command has recorded one.
 func buildVersion(linked string) string {
 	info, ok := debug.ReadBuildInfo()
 	if linked != "dev" || !ok {
@@ -105,8 +106,9 @@ func Group(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Execute runs one command line and returns the exit code. An error is printed here, once, on w.Err: as one line of
-// JSON where logs are such, and otherwise in words, with long values cut and secrets removed.
+// Execute runs the command line w.Args with the commands below root, and returns the exit code. It changes root: how it
+// prints help and which errors it makes of wrong arguments. An error is printed here and nowhere else, on w.Err, with
+// long values cut and secrets removed: as one line of JSON if logs are JSON (see Structured), else in words.
 func Execute(ctx context.Context, w World, root *cobra.Command) int {
 	root.Version = w.Version
 	root.SilenceUsage, root.SilenceErrors, root.DisableSuggestions = true, true, true
@@ -149,19 +151,25 @@ func Usagef(format string, args ...any) error {
 	return problem.As(problem.Usage, fmt.Errorf(format, args...))
 }
 
-// Environment fills target, a struct with env tags, from the world's environment. Missing variables are a
-// *cloud.SetupError with the remedy, and so are credentials that are a service account key.
+// Environment fills target, a pointer to a struct with env tags, from the world's environment, and calls its Check if
+// it has one. Missing or wrong variables are a *cloud.SetupError with the remedy, and so are credentials that are a
+// service account key.
 func (w *World) Environment(ctx context.Context, target any, remedy string) error {
 	if err := w.refuseKeys(); err != nil {
 		return err
 	}
-	missing, lacked := map[string]string{}, envconfig.ErrMissingRequired.Error()+": " // which names one at a time
+
+	// envconfig names one missing variable at a time. Each is set to "0" for the next try, until none is missing, so
+	// that the error can name all of them.
+	missing, lacked := map[string]string{}, envconfig.ErrMissingRequired.Error()+": "
 	env := envconfig.MultiLookuper(w.Env, envconfig.MapLookuper(missing))
 	err := envconfig.ProcessWith(ctx, &envconfig.Config{Target: target, Lookuper: env})
 	for errors.Is(err, envconfig.ErrMissingRequired) {
 		missing[err.Error()[strings.LastIndex(err.Error(), lacked)+len(lacked):]] = "0"
 		err = envconfig.ProcessWith(ctx, &envconfig.Config{Target: target, Lookuper: env})
 	}
+
+	// What only the target can tell: whether it needs a project, and whether its values are right.
 	if p, ok := target.(interface{ NeedsProject() bool }); ok && p.NeedsProject() {
 		missing["COPPICE_PROJECT"] = ""
 	}

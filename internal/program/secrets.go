@@ -30,7 +30,8 @@ func Redact(text string) string {
 // handlers write whole lines.
 type redacting struct{ w io.Writer }
 
-// Write passes on all of line, or fails. It says that all was written, as a Writer has to, although secrets were not.
+// Write writes line without its secrets. It returns the length of line, as an io.Writer has to, although it may have
+// written less.
 func (r redacting) Write(line []byte) (int, error) {
 	if !secrets.Match(line) {
 		return r.w.Write(line)
@@ -44,8 +45,9 @@ func (r redacting) Write(line []byte) (int, error) {
 // maxCredentials bounds a credentials file, which usually has a few thousand bytes.
 const maxCredentials = 1 << 20
 
-// refuseKeys rejects a service account key file, which Google's libraries would find and use: a key works for anyone
-// with a copy, anywhere, until it is revoked. With an emulator no credentials are used.
+// refuseKeys returns a *cloud.SetupError if GOOGLE_APPLICATION_CREDENTIALS names a service account key, which Google's
+// libraries would find and use. A key works for everyone who has a copy, anywhere, until it is revoked. With an
+// emulator, where no credentials are used, nothing is looked at.
 func (w *World) refuseKeys() error {
 	if w.Env == nil {
 		return nil
@@ -73,8 +75,8 @@ func (w *World) refuseKeys() error {
 const withoutKeys = "in the cloud the machine's own account is used; elsewhere log in with `gcloud auth " +
 	"application-default login --impersonate-service-account=ACCOUNT` (docs/run.md)"
 
-// isKey reports whether a credentials file is a service account key, or is based on one. The error contains nothing of
-// the file.
+// isKey reports whether a credentials file is a service account key, or impersonates another account by one. The error
+// quotes nothing of the file, which may be secret.
 func isKey(name string) (bool, error) {
 	f, err := os.Open(name)
 	if err != nil {

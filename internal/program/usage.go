@@ -14,8 +14,9 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// explain makes cmd and all its subcommands take the arguments of their Use lines, unless they say otherwise, and name
-// them when they get wrong ones.
+// explain changes cmd and all its subcommands so that they check their command lines and name what is wrong. A command
+// without Args of its own takes the arguments in its Use line. Errors about arguments are reworded (wrongArguments),
+// and empty flags are refused (refuseEmpty).
 func explain(cmd *cobra.Command) {
 	if cmd.Args == nil && cmd.RunE != nil {
 		cmd.Args = checkArguments(arguments(cmd.Use))
@@ -43,8 +44,9 @@ func explain(cmd *cobra.Command) {
 	}
 }
 
-// refuseEmpty rejects a flag with an empty value, such as --id "$ID" in a shell where ID is not set: it would mean the
-// same as no flag at all. Numeric flags for which 0 makes no sense reject it with RefuseZero.
+// refuseEmpty returns an error if a flag is given with an empty value, such as --id "$ID" in a shell in which ID is not
+// set: it would mean the same as no flag at all. For numeric flags there is RefuseZero, which each command calls
+// itself.
 func refuseEmpty(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.DefValue != "" && f.DefValue != "[]" {
@@ -58,7 +60,7 @@ func refuseEmpty(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// RefuseZero rejects those of the named flags that are set to 0, if 0 would stand for their default.
+// RefuseZero returns an error if one of the named flags is given as 0. It is for flags whose 0 stands for a default.
 func RefuseZero(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
 		f := cmd.Flags().Lookup(name)
@@ -69,7 +71,9 @@ func RefuseZero(cmd *cobra.Command, names ...string) error {
 	return nil
 }
 
-// wrongArguments rewords err with the argument names from the command's Use line.
+// wrongArguments returns an error about a wrong number of arguments that names those in the command's Use line. err is
+// what the command's own check said; if it is a usage error already, or about an unknown command, it is returned as it
+// is.
 func wrongArguments(cmd *cobra.Command, args []string, err error) error {
 	names, given := arguments(cmd.Use), len(args)
 	if problem.Is(err, problem.Usage) {
@@ -92,8 +96,10 @@ func wrongArguments(cmd *cobra.Command, args []string, err error) error {
 	return Usagef("expected %s%s, got %d: %s", most, english.Plural(len(names), "argument", ""), given, line)
 }
 
-// checkArguments checks the number of arguments: those in brackets may be left out, and dots stand for any number.
+// checkArguments returns a check of the number of arguments for the names in a Use line. Names in brackets may be left
+// out, and dots in the last name stand for any number.
 func checkArguments(names []string) cobra.PositionalArgs {
+	// How many are needed is the index of the first name in brackets; -1 if all are.
 	least := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, "[") })
 	switch last := len(names) - 1; {
 	case last < 0:
@@ -121,7 +127,8 @@ func arguments(use string) []string {
 	return words
 }
 
-// unknownCommand adds to cobra's error about an unknown command the most similar one.
+// unknownCommand turns cobra's error about an unknown command into a usage error that suggests the most similar
+// command. Other errors are returned as they are.
 func unknownCommand(cmd *cobra.Command, err error) error {
 	var word string
 	if n, _ := fmt.Sscanf(err.Error(), "unknown command %q", &word); n == 0 || !cmd.HasSubCommands() {
@@ -136,7 +143,8 @@ func unknownCommand(cmd *cobra.Command, err error) error {
 	return Usagef("%w%s", err, strictyaml.Suggest(word, known))
 }
 
-// wrongFlag rewords an error about a flag: an unknown one with the most similar one, a wrong value with what it takes.
+// wrongFlag turns an error about a flag into a usage error. For an unknown flag it suggests the most similar one, and
+// for a wrong value it says what the flag takes.
 func wrongFlag(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
@@ -168,7 +176,8 @@ var expected = map[string]string{"int": "a whole number", "int64": "a whole numb
 	"uint64":  "a whole number, 0 or more",
 	"float64": "a number", "bool": "true or false", "duration": "a duration such as 90s, 15m or 2h"}
 
-// missingFlags rewords cobra's error about required flags, which has their names without dashes.
+// missingFlags turns cobra's error about required flags into a usage error with their names as they are typed. Other
+// errors are returned as they are.
 func missingFlags(cmd *cobra.Command, err error) error {
 	names, found := strings.CutPrefix(err.Error(), "required flag(s) ")
 	if !found {

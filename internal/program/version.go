@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// versionCommand says which build this is: to a person what --version says, to a script with --json.
+// versionCommand returns the command "version", which prints which build this is: the line that --version prints, or
+// one JSON object with --json. It is hidden from the help, since --version is better known.
 func versionCommand(w World) *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{

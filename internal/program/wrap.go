@@ -17,7 +17,9 @@ var (
 	label = regexp.MustCompile(`^ *(\S+ {2,})?`)
 )
 
-// Wrap breaks the lines of a text that are wider than a terminal, between their words where it can. 0 breaks nothing.
+// Wrap breaks the lines of a text that are wider than width columns, between words where it can. The lines that follow
+// begin below the text of the first one, past its indentation and its label, unless these take more than half of the
+// width. A width of 0 breaks nothing.
 func Wrap(whole string, width int) string {
 	return breakLines(whole, width, func(line string) string {
 		begin := label.FindString(line)
@@ -27,7 +29,7 @@ func Wrap(whole string, width int) string {
 		}
 		var parts []string
 		for _, word := range words.FindAllString(line[len(begin):], -1) {
-			if strings.Contains(word, " ") && text.StringWidth(word) > width-indent {
+			if strings.Contains(word, " ") && text.StringWidth(word) > width-indent { // too wide to be kept together
 				parts = append(parts, strings.Fields(word)...)
 			} else {
 				parts = append(parts, word)
@@ -37,9 +39,9 @@ func Wrap(whole string, width int) string {
 	})
 }
 
-// WrapCode breaks what is to be copied, if it is wider than a terminal, so that it is read as it was: a command, whose
-// lines end in a backslash, or YAML, whose lines end in nothing. A part that is wider than a line stays whole: between
-// quotes a break would be part of it.
+// WrapCode breaks lines that are wider than width columns and meant to be copied, so that they mean the same. end is
+// what a broken line ends in: a backslash for commands, nothing for YAML. It breaks between arguments or values only;
+// one that is wider than a line stays whole, since a break between quotes would be part of it.
 func WrapCode(whole string, width int, end string) string {
 	return breakLines(whole, width, func(line string) string {
 		begin := line[:len(line)-len(strings.TrimLeft(line, " "))]
@@ -47,7 +49,8 @@ func WrapCode(whole string, width int, end string) string {
 	})
 }
 
-// breakLines breaks the lines that are wider than width; none if that is 0, which is no terminal.
+// breakLines replaces every line of a text that is wider than width by what breakLine makes of it; none if width is 0,
+// as it is without a terminal.
 func breakLines(whole string, width int, breakLine func(string) string) string {
 	lines := strings.Split(whole, "\n")
 	for i, line := range lines {
@@ -58,16 +61,19 @@ func breakLines(whole string, width int, breakLine func(string) string) string {
 	return strings.Join(lines, "\n")
 }
 
-// fillLines sets words from a column on; lines end in end, and the next begin with indent. A word wider than a line can
-// be cut.
+// fillLines sets words with blanks between them into lines of at most width columns. The first line has column columns
+// before the words, which are not in the result; every other line begins with indent, and all but the last end in end.
+// If cut is true, a word that is wider than a line is cut; else it sticks out.
 func fillLines(words []string, width, column int, indent, end string, cut bool) string {
 	var out strings.Builder
 	for i, word := range words {
-		last := end
+		last := end // what has to fit behind the word
 		if i == len(words)-1 {
 			last = ""
 		}
 		size := text.StringWidth(word)
+
+		// A blank if the word fits into this line, else a new line. A word that is to be cut anyway stays where it is.
 		switch {
 		case i == 0 || cut && column+1+size+len(last) > width && size+len(indent)+len(last) > width:
 		case column+1+size+len(last) > width:
@@ -77,6 +83,8 @@ func fillLines(words []string, width, column int, indent, end string, cut bool) 
 			out.WriteByte(' ')
 			column++
 		}
+
+		// Cut a word that does not even fit into a line of its own.
 		if cut && column+size+len(last) > width {
 			if column > 0 {
 				out.WriteByte('\n')

@@ -41,19 +41,23 @@ type task struct {
 	reason                    string
 }
 
-// parseQueue reads what squeue has printed; jobs of others with the same name are left out.
+// parseQueue reads what squeue has printed in the form of format, and returns the arrays by their ids, which is the
+// order in which Slurm took them. Lines of jobs that are not Coppice's, by their comment, are left out. A line of
+// Coppice's that cannot be read is an error.
 func parseQueue(out []byte) ([]*array, error) {
 	byID := map[int]*array{}
 	for line := range strings.Lines(string(out)) {
 		line = strings.TrimRight(line, "\n")
 		f := strings.SplitN(line, "|", 8)
-		var ours []string
+		var ours []string // the comment's number of tasks and plan
 		if len(f) == 8 {
 			ours = comment.FindStringSubmatch(strings.TrimSpace(f[6]))
 		}
 		if ours == nil {
 			continue
 		}
+
+		// Once err is set, the fields that follow are not read.
 		id, err := strconv.Atoi(f[0])
 		t := task{state: f[2], reason: f[7]}
 		if err == nil {
@@ -108,8 +112,10 @@ var reasons = map[string]string{
 	"QOSMaxCpuPerUserLimit": "you use as many CPUs as you may",
 }
 
-// status says what the array is doing, by the tasks that the queue still has. Those that it has forgotten have ended
-// well; cancelled ones count as failed, but make the array cancelled. To is zero until all have ended.
+// status derives the array's status from the tasks that the queue still knows. Tasks that it has forgotten count as
+// done: Slurm forgets a task some minutes after its end. The array runs if any task runs; else it waits if any task
+// waits; else it is cancelled if any task was, failed if any has failed, and otherwise done. In the counts, cancelled
+// tasks are among the failed ones.
 func (a *array) status() engine.JobStatus {
 	s := engine.JobStatus{State: engine.Done, Began: len(a.seen) < a.tasks}
 	s.Tasks.Done = max(a.tasks-len(a.seen), 0) // forgotten
@@ -132,7 +138,7 @@ func (a *array) status() engine.JobStatus {
 			s.Tasks.Done++
 		case end == engine.Cancelled:
 			cancelled++
-			if !t.started.Before(t.ended) { // it never ran
+			if !t.started.Before(t.ended) { // it was cancelled before it ran, so its times say nothing
 				continue
 			}
 		default:
@@ -141,6 +147,8 @@ func (a *array) status() engine.JobStatus {
 				s.Failure = fmt.Sprintf("task %d: %s (%s)", t.index, t.state, t.reason)
 			}
 		}
+
+		// The task runs or has run.
 		s.Began = true
 		if s.From.IsZero() || t.started.Before(s.From) {
 			s.From = t.started
@@ -149,6 +157,7 @@ func (a *array) status() engine.JobStatus {
 			s.To = t.ended
 		}
 	}
+
 	switch {
 	case s.Tasks.Running > 0:
 		s.State = engine.Running
@@ -169,8 +178,8 @@ func (a *array) status() engine.JobStatus {
 	return s
 }
 
-// explainReason is a reason of Slurm's, and what it means where that is known. What follows a comma are the names of
-// nodes.
+// explainReason returns Slurm's reason why a task waits, with its meaning in front where that is known. Names of nodes
+// may follow behind a comma in the reason. "None" gives "".
 func explainReason(reason string) string {
 	if reason == "None" { // Slurm has not looked at it yet
 		return ""

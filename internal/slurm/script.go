@@ -22,7 +22,8 @@ var (
 	folderPattern    = regexp.MustCompile(`^/[^%\\\x00-\x1f"']*$`) // sbatch itself replaces % and \ in the logs' name
 )
 
-// command is what submits the job, and the script that it reads.
+// command returns the command that submits the job, and the script that it reads from its standard input. The job is
+// checked first.
 func (c *Jobs) command(q engine.Array) (command []string, script string, err error) {
 	if err := c.checkArray(q); err != nil {
 		return nil, "", err
@@ -41,7 +42,8 @@ func (c *Jobs) command(q engine.Array) (command []string, script string, err err
 	return command, c.script(q), nil
 }
 
-// checkArray rejects what the shell or Slurm would read as something else, and what no cluster can do.
+// checkArray returns an error for texts that the shell or Slurm would read as something else, and for wishes that no
+// cluster can fulfil, such as zones. Wrong settings of the environment are a *cloud.SetupError, all else problem.Input.
 func (c *Jobs) checkArray(q engine.Array) error {
 	bad := func(what string, args ...any) error { return problem.New(problem.Input, "slurm job: "+what, args...) }
 	for name, value := range map[string]string{"FOLDER": c.opts.Folder, "SCRATCH": c.opts.Scratch} {
@@ -79,8 +81,9 @@ func (c *Jobs) checkArray(q engine.Array) error {
 // quote makes one word of a text, for a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// script is what a node runs as a task: the program in the shared folder, with the job's variables, and again after the
-// exit codes that are repeated. All that comes from a spec is quoted.
+// script returns the shell script that a node runs for each task. It sets the job's variables, runs the program in the
+// shared folder, and has Slurm run the task again after the exit codes in q.Repeat. All texts that come from a spec are
+// quoted.
 func (c *Jobs) script(q engine.Array) string {
 	var b strings.Builder
 	b.WriteString("#!/bin/sh\n")
@@ -103,10 +106,14 @@ func (c *Jobs) script(q engine.Array) string {
 	return b.String()
 }
 
-// body is the part of the script that is the same for all jobs. Slurm kills what is left of a script 30 seconds after
-// it has told it to go, and starts it again itself if it has taken the node away: the script has to repeat only what
-// ended by itself. The job's folder on the node belongs to all of its tasks there; each holds a lock on a file beside
-// it while it runs, and whoever comes or goes removes the folders whose locks nobody holds.
+// body is the part of the script that is the same for all jobs. Its verbs are the scratch folder, the job's name, the
+// program's command line, the exit codes to repeat as a case pattern, and how often.
+//
+// When Slurm stops a task, it sends SIGTERM and kills what is left of the script 30 seconds later. If it takes a node
+// away, it starts the task again by itself. So the script asks for another run only if the program has ended by itself.
+//
+// All tasks of a job on a node share the job's scratch folder. Each task holds a shared lock on a file beside the
+// folder while it runs. Every task that begins or ends removes the folders whose lock files nobody has locked (tidy).
 const body = `own=%s/coppice-$(id -u)
 base=$own/$SLURMD_NODENAME
 (umask 077; mkdir -p "$base") && [ -O "$own" ] ||

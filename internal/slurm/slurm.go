@@ -1,12 +1,12 @@
-// Package slurm runs jobs as arrays of a Slurm cluster, with its own commands on a login node:
+// Package slurm runs jobs as arrays of a Slurm cluster, by calling Slurm's commands on a login node:
 //
 //	Submit   sbatch --hold with the script of script.go, squeue to see that no other is there, scontrol release
 //	Status   squeue, read by queue.go
 //	Cancel   scancel, squeue until it has ended
 //
-// A job's name is its array's; its comment says how many tasks it has and for what it is, and so tells it from what a
-// user calls alike. An array that has ended does not hold its name: minutes later Slurm forgets it anyway. Nothing of
-// what only an administrator can set up is needed, neither accounting nor settings of slurm.conf.
+// A job is an array job of the same name. Its comment says how many tasks it has and for which plan it is, which also
+// tells it from jobs of the same name that are not Coppice's. Once an array has ended, another may have its name:
+// minutes later Slurm forgets it anyway. Nothing is needed that only an administrator can set up, such as accounting.
 package slurm
 
 import (
@@ -72,7 +72,9 @@ func (*Jobs) Name(id string) string { return prefix + id }
 // refused is what sbatch says of a job that it will never take; one that only has to wait is none.
 var refused = regexp.MustCompile(`(?i)invalid|node configuration is not available|not permitted|denied`)
 
-// Request is the command and the script. It asks Slurm whether it would take the job, before a plan is written for it.
+// Request returns the command and the script with which the job would be submitted, as JSON. It also asks Slurm whether
+// it would take the job (sbatch --test-only): one that it will never take is an error of the kind problem.Input, so
+// that no plan is written for it.
 func (c *Jobs) Request(q engine.Array) ([]byte, error) {
 	command, script, err := c.command(q)
 	if err != nil {
@@ -96,19 +98,23 @@ func (c *Jobs) Request(q engine.Array) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Submit starts the job, unless one of its name has not ended. Arrays are submitted on hold, and of those of one name
-// the first that Slurm took is released by whoever sees it, and the others are cancelled: so two never run at once,
-// whoever submits at the same time or dies in between.
+// Submit starts the job, unless one of its name exists that has not ended; existed says whether that is so.
+//
+// Several launchers may submit the same job at once, or die half way, and two arrays must never run. So an array is
+// submitted on hold. Then every launcher looks at all arrays of the name, cancels all but the one that Slurm took
+// first, and releases that.
 func (c *Jobs) Submit(ctx context.Context, q engine.Array) (existed bool, err error) {
 	command, script, err := c.command(q)
 	if err != nil {
 		return false, err
 	}
+
+	// Submit an array if there is none.
 	live, err := c.live(ctx, q.ID, own)
 	if err != nil {
 		return false, err
 	}
-	mine := 0
+	mine := 0 // the id of the array submitted here
 	if len(live) == 0 {
 		if err := os.Mkdir(c.logs(), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 			return false, problem.Wrap(problem.Environment, err, "the folder for the tasks' logs")
@@ -129,6 +135,7 @@ func (c *Jobs) Submit(ctx context.Context, q engine.Array) (existed bool, err er
 		}
 	}
 
+	// Cancel all arrays of the name but the first.
 	first := live[0]
 	for _, a := range live[1:] {
 		if _, err := c.run(ctx, nil, "scancel", strconv.Itoa(a.id)); err != nil {
@@ -139,9 +146,11 @@ func (c *Jobs) Submit(ctx context.Context, q engine.Array) (existed bool, err er
 		return false, problem.New(problem.Conflict, "slurm job %d of the name %s was made for another plan (%.12s, "+
 			"not %.12s); use another sweep id, or wait until it has ended", first.id, q.ID, first.plan, q.Plan)
 	}
+
+	// Release it.
 	if first.held {
 		if _, err := c.run(ctx, nil, "scontrol", "release", strconv.Itoa(first.id)); err != nil {
-			// Another launcher may have released it, and its tasks have ended since.
+			// No error if another launcher has released it meanwhile, and maybe its tasks have ended since.
 			if live, lookErr := c.live(ctx, q.ID, own); lookErr != nil || len(live) > 0 && live[0].held {
 				return false, errors.Join(err, lookErr)
 			}
@@ -150,7 +159,7 @@ func (c *Jobs) Submit(ctx context.Context, q engine.Array) (existed bool, err er
 	return first.id != mine, nil
 }
 
-// arrayID is the id that sbatch prints; a cluster's name may follow.
+// arrayID reads the id of the array that sbatch has printed, behind which a cluster's name may follow.
 func arrayID(out []byte) (int, error) {
 	text, _, _ := strings.Cut(strings.TrimSpace(string(out)), ";")
 	id, err := strconv.ParseInt(text, 10, 32)
@@ -160,14 +169,16 @@ func arrayID(out []byte) (int, error) {
 	return int(id), nil
 }
 
-// live are the arrays of the name that have not ended, in the order in which Slurm took them.
+// live returns the arrays with this job id that have not ended, in the order in which Slurm took them; see arrays for
+// whose.
 func (c *Jobs) live(ctx context.Context, id string, whose ...string) ([]*array, error) {
 	all, err := c.arrays(ctx, id, whose...)
 	return slices.DeleteFunc(all, func(a *array) bool { return a.status().State.Ended() }), err
 }
 
-// Status implements engine.Engine: that of the array that runs, or else of the latest. Another user's is there until it
-// has ended: who shares the bucket must not conclude a sweep that runs.
+// Status implements engine.Watcher. It is the status of this user's array that has not ended, or else of the latest
+// one. If this user has none, an array of another user counts as long as it has not ended: those who share a bucket
+// must not conclude each other's sweeps while they run.
 func (c *Jobs) Status(ctx context.Context, name string) (engine.JobStatus, error) {
 	id := strings.TrimPrefix(name, prefix)
 	all, err := c.arrays(ctx, id, own)
@@ -185,7 +196,8 @@ func (c *Jobs) Status(ctx context.Context, name string) (engine.JobStatus, error
 	return all[len(all)-1].status(), nil
 }
 
-// Cancel implements engine.Engine. It returns when the array has ended, for which it waits cancelFor at most.
+// Cancel implements engine.Watcher. It cancels this user's arrays of the name and returns when they have ended, or with
+// an error after cancelFor.
 func (c *Jobs) Cancel(ctx context.Context, name string) (engine.JobStatus, error) {
 	live, err := c.live(ctx, strings.TrimPrefix(name, prefix), own)
 	if err != nil {
@@ -209,10 +221,12 @@ func (c *Jobs) Cancel(ctx context.Context, name string) (engine.JobStatus, error
 	return last, err
 }
 
-// Delete implements engine.Engine: an array that has ended is in nobody's way.
+// Delete implements engine.Watcher. There is nothing to do: an array that has ended does not keep another from being
+// submitted.
 func (*Jobs) Delete(context.Context, string) error { return nil }
 
-// arrays asks for the arrays of the name, in the order in which Slurm took them; all users' unless told whose.
+// arrays asks squeue for the arrays with this job id, in the order in which Slurm took them: those of all users, or
+// only this user's if whose is own. It asks again, for retryFor, while Slurm's controller does not answer.
 func (c *Jobs) arrays(ctx context.Context, id string, whose ...string) ([]*array, error) {
 	if !namePattern.MatchString(id) {
 		return nil, problem.New(problem.Input, "%.80q cannot be the name of a job", id)
@@ -231,8 +245,9 @@ func (c *Jobs) arrays(ctx context.Context, id string, whose ...string) ([]*array
 	return parseQueue(out)
 }
 
-// passed are the variables that commands get, and with them the tasks: what else the user has set, secrets above all,
-// stays here. What begins with SBATCH_ says to sbatch, for example, which account pays.
+// passed matches the environment variables that the commands get, and through sbatch --export=ALL the tasks. All others
+// that the user has set are not passed on, because some are secrets. Variables that begin with SBATCH_ are options of
+// sbatch, for instance the account that pays.
 var passed = regexp.MustCompile(`^(HOME|PATH|USER|LOGNAME|SHELL|LANG|LD_LIBRARY_PATH|SLURM_CONF|SBATCH_[A-Z_]+|` +
 	`(STORAGE|PUBSUB)_EMULATOR_HOST|GOOGLE_APPLICATION_CREDENTIALS)=`)
 
@@ -240,7 +255,9 @@ var passed = regexp.MustCompile(`^(HOME|PATH|USER|LOGNAME|SHELL|LANG|LD_LIBRARY_
 var unreachable = regexp.MustCompile(`(?i)unable to contact slurm controller|timed out|connection refused|` +
 	`temporarily unable|resource temporarily unavailable`)
 
-// runCommand runs one of Slurm's commands and returns what it prints.
+// runCommand runs one of Slurm's commands with input as its standard input, and returns what it prints. A command that
+// gives no answer in time, or whose controller does not answer, is problem.Transient; one that is not installed is a
+// *cloud.SetupError.
 func runCommand(ctx context.Context, input []byte, command ...string) ([]byte, error) {
 	path, err := exec.LookPath(command[0])
 	if err != nil {
@@ -277,7 +294,8 @@ func runCommand(ctx context.Context, input []byte, command ...string) ([]byte, e
 	return out.kept.Bytes(), nil
 }
 
-// limit keeps the beginning of what is written. A bytes.Buffer of its own would read a command's output past Write.
+// limit is a writer that keeps the first bytes written to it, as many as most says, and drops the rest. The buffer is
+// not embedded: os/exec would then find its method ReadFrom and use that, past Write.
 type limit struct {
 	kept bytes.Buffer
 	most int

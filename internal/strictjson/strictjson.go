@@ -30,15 +30,16 @@ const (
 	maxQuotes   = 1 << 23
 )
 
-// Decode reads one value into v, a pointer. It refuses keys that v does not have, and needs those that Go always
-// writes: of fields with a tag that omits nothing. The caller bounds the size of data, and a tag such as max:"255" the
-// length of a list.
+// Decode reads one value into v, a pointer. A key that v's type does not have is an error. So is a missing key that Go
+// always writes, which is that of a field whose json tag has neither omitempty nor omitzero. A tag such as max:"255"
+// bounds the length of a list. The caller has to bound the size of data.
 func Decode(data []byte, v any) error { return decode(data, v, false) }
 
 // DecodeKnown is Decode, except that keys that v does not have are ignored: for records to which later builds may add.
 func DecodeKnown(data []byte, v any) error { return decode(data, v, true) }
 
-// decode rejects what encoding/json would take in silence, before any memory is spent on it, and decodes the rest.
+// decode checks data and then decodes them into v. All that encoding/json would accept in silence is rejected before
+// any memory is spent on it. If unknown is true, keys that v does not have are ignored.
 func decode(data []byte, v any, unknown bool) error {
 	if !utf8.Valid(data) {
 		return errors.New("it is not UTF-8")
@@ -59,6 +60,8 @@ func decode(data []byte, v any, unknown bool) error {
 		}
 		return err
 	}
+
+	// From here on it is valid JSON. Compare it with v's type.
 	w := &walker{data: data, unknown: unknown}
 	if place, err := w.passValue(reflect.StructField{Type: reflect.TypeOf(v).Elem()}, 0); err != nil {
 		return at(place, err)
@@ -66,7 +69,9 @@ func decode(data []byte, v any, unknown bool) error {
 	return json.Unmarshal(data, v)
 }
 
-// halfOfPair returns an escape such as \ud83d without its other half, which encoding/json would replace.
+// halfOfPair returns the first escape such as \ud83d that is half of a surrogate pair without its other half, or "" if
+// there is none. encoding/json would replace it in silence. A character outside of the basic plane takes two such
+// escapes of six bytes each.
 func halfOfPair(data []byte) string {
 	for {
 		i := bytes.IndexByte(data, '\\')
@@ -85,7 +90,7 @@ func halfOfPair(data []byte) string {
 	}
 }
 
-// parseEscape returns the unit that data begins with if it is one such as \ud83d, else 0.
+// parseEscape returns the UTF-16 unit if data begin with an escape such as \ud83d, else 0.
 func parseEscape(data []byte) rune {
 	if len(data) < 6 || data[0] != '\\' || data[1] != 'u' {
 		return 0
@@ -109,8 +114,9 @@ type walker struct {
 var timePattern = regexp.MustCompile(
 	`^"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)"$`)
 
-// passValue passes the value of a field, or one of a list or map whose type is the field's. It returns the place of
-// what is wrong below it: [3].from
+// passValue moves w behind the value that begins at w.at, and checks it on the way. f is the struct field that the
+// value is read into; for a value of a list or map, f has only its type. If something is wrong, place is the path to it
+// from this value, such as [3].from, "" for the value itself.
 func (w *walker) passValue(f reflect.StructField, depth int) (place string, err error) {
 	t := f.Type
 	for t != nil && t.Kind() == reflect.Pointer {
@@ -148,7 +154,8 @@ func (w *walker) passValue(f reflect.StructField, depth int) (place string, err 
 	return "", nil
 }
 
-// fitsField checks that a value with that first byte can be one of the field, whose type is t.
+// fitsField returns an error if a value that begins with the byte first cannot be read into the field f. t is f's type
+// without pointers, nil if any value will do. Only null, objects and lists are checked; encoding/json checks the rest.
 func fitsField(first byte, f reflect.StructField, t reflect.Type) error {
 	switch {
 	case t == nil:
@@ -163,6 +170,7 @@ func fitsField(first byte, f reflect.StructField, t reflect.Type) error {
 	return nil
 }
 
+// space moves w behind white space.
 func (w *walker) space() {
 	for w.at < len(w.data) && isSpace(w.data[w.at]) {
 		w.at++
@@ -171,7 +179,7 @@ func (w *walker) space() {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
-// passText passes a text, and returns it with its quotes.
+// passText moves w behind the text that begins at w.at, and returns the text with its quotes.
 func (w *walker) passText() []byte {
 	begin := w.at
 	for w.at++; w.data[w.at] != '"'; w.at++ {
@@ -183,7 +191,9 @@ func (w *walker) passText() []byte {
 	return w.data[begin:w.at]
 }
 
-// next begins with the first byte of an object or list, or after one of its values. It is false after the last byte.
+// next moves w to the next key or value of an object or list, and reports whether there is one. It is called when w is
+// at the opening bracket or behind a value, at a comma or the closing bracket. When it returns false, w is behind the
+// closing bracket.
 func (w *walker) next() bool {
 	if w.at++; w.data[w.at-1] == ']' || w.data[w.at-1] == '}' {
 		return false
@@ -196,11 +206,16 @@ func (w *walker) next() bool {
 	return true
 }
 
-// passObject passes an object and checks its keys. If t is a struct, an unknown key is an error, and so is the missing
-// key of a field that has a json tag without omitempty or omitzero; both are allowed where unknown keys are ignored, as
-// in records of other builds. A key that differs from a field's only in case is an error always, since encoding/json
-// would read it. If t is a map, or nil for a type that reads itself, any key may be there. No key may be there twice.
-// Where the error is in a value, place is the path to it from this object, such as files[3].from.
+// passObject moves w behind the object that begins at w.at, and checks its keys and values. t is the type that the
+// object is read into, nil if that reads itself.
+//
+//   - No key may be there twice.
+//   - If t is a struct, an unknown key is an error, and so is the missing key of a field whose json tag has neither
+//     omitempty nor omitzero. Both are allowed if unknown keys are ignored, as in records of other builds.
+//   - A key that differs from a field's only in case is always an error, since encoding/json would read it.
+//   - If t is a map or nil, any key may be there.
+//
+// If the error is in a value, place is the path to it from this object, such as files[3].from.
 func (w *walker) passObject(t reflect.Type, depth int) (place string, err error) {
 	fields := fieldsOf(t)
 	seen := map[string]bool{}
@@ -248,7 +263,8 @@ func (w *walker) passObject(t reflect.Type, depth int) (place string, err error)
 	return "", nil
 }
 
-// passList passes a list of at most as many values as the tag max of its field says, if it has one.
+// passList moves w behind the list that begins at w.at, and checks its values. most is the field's tag max, the largest
+// number of values, "" for any number. If the error is in a value, place is the path to it, such as [3].from.
 func (w *walker) passList(t reflect.Type, most string, depth int) (place string, err error) {
 	var of reflect.StructField
 	if t != nil && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) {
@@ -275,7 +291,7 @@ func (w *walker) passList(t reflect.Type, most string, depth int) (place string,
 	return "", nil
 }
 
-// fieldsOf returns a struct's fields by their keys; nil for any other type.
+// fieldsOf returns the fields of a struct type by their JSON keys, embedded ones included, and nil for any other type.
 func fieldsOf(t reflect.Type) map[string]reflect.StructField {
 	if t == nil || t.Kind() != reflect.Struct {
 		return nil
@@ -293,7 +309,8 @@ func fieldsOf(t reflect.Type) map[string]reflect.StructField {
 	return fields
 }
 
-// writesNull reports whether Go writes null for an empty field. A value of a list has no name.
+// writesNull reports whether encoding/json writes null for an empty value of the field, so that null has to be
+// accepted. It is false for values of lists, whose f has no name.
 func writesNull(f reflect.StructField) bool {
 	if f.Type == nil || f.Name == "" || strings.Contains(f.Tag.Get("json"), ",omit") {
 		return false
@@ -302,6 +319,7 @@ func writesNull(f reflect.StructField) bool {
 		f.Type.Kind() == reflect.Interface
 }
 
+// at puts the place of an error in front of it, if there is one.
 func at(place string, err error) error {
 	if place == "" {
 		return err

@@ -36,7 +36,7 @@ func ReadUpTo(file string, most int64) ([]byte, error) {
 	return readFile(file, most, &Error{File: file, Msg: fmt.Sprintf("more than %d bytes", most)})
 }
 
-// readFile reads a file of at most most bytes, and returns long for a longer one.
+// readFile reads a file of at most most bytes, with the errors of Open; for a longer file it returns the error long.
 func readFile(file string, most int64, long error) ([]byte, error) {
 	f, err := Open(file)
 	if err != nil {
@@ -66,7 +66,8 @@ func tooLong(file string) error {
 	return &Error{File: file, Msg: fmt.Sprintf("more than the %d bytes that a specification may have", MaxBytes)}
 }
 
-// unreadable is the reason why a file cannot be read, without the name of the failed call.
+// unreadable returns the error of a file that cannot be read, without the name of the failed call: a missing file stays
+// fs.ErrNotExist, and all others are an *Error.
 func unreadable(file string, err error) error {
 	var path *fs.PathError
 	switch {

@@ -23,7 +23,9 @@ var (
 	anyNumber   = regexp.MustCompile(`^[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
 )
 
-// checkScalar rejects a value of n that would change when decoded as a t.
+// checkScalar returns an error if the scalar n cannot be decoded as a t without changing its value: a fraction as a
+// whole number, a number that is out of range or written in an unusual way, a quoted number, or a word as true or
+// false. What is not a scalar, and null, passes.
 func (d *Document) checkScalar(n ast.Node, t reflect.Type) error {
 	if bare, ok := reflect.Zero(t).Interface().(Bare); ok && isScalar(n) {
 		t = reflect.TypeOf(bare.YAMLBare())
@@ -36,7 +38,8 @@ func (d *Document) checkScalar(n ast.Node, t reflect.Type) error {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8,
 		reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		if n.Type() == ast.StringType && hasOwnReader(t) && !anyNumber.MatchString(text) { // a word that the type knows
+		// A type such as an enumeration reads words itself.
+		if n.Type() == ast.StringType && hasOwnReader(t) && !anyNumber.MatchString(text) {
 			return nil
 		}
 		if !isNumber(n) || !wholeNumber.MatchString(text) || !fitsRange(text, t) {
@@ -54,8 +57,8 @@ func (d *Document) checkScalar(n ast.Node, t reflect.Type) error {
 	return nil
 }
 
-// checkAny rejects unusual spellings of numbers in values whose type is only decided later: they must mean what they
-// look like.
+// checkAny returns an error for the first number in n that is written in an unusual way (0x10, 8_0) or is not finite.
+// It is for values whose type is decided only later.
 func (d *Document) checkAny(n ast.Node) error {
 	var found ast.Node
 	ast.Walk(visitor(func(n ast.Node) bool {
@@ -70,8 +73,9 @@ func (d *Document) checkAny(n ast.Node) error {
 	return nil
 }
 
-// asWritten returns n for decoding as a t. If t is a text, something that looks like a number is the text as written:
-// the library would turn 010 into 8, and 1.50 into 1.5.
+// asWritten returns the node to decode as a t in place of n. That is n itself, except that a number becomes a text if t
+// is a string: the library would turn 010 into "8", and 1.50 into "1.5". In a list for a Bare type, the values are
+// changed in place.
 func asWritten(n ast.Node, t reflect.Type) ast.Node {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -104,8 +108,8 @@ func fitsRange(text string, t reflect.Type) bool {
 	return err == nil
 }
 
-// checkValue rejects a key for a field of type t with no value, or with an empty text: its author meant something, but
-// it would be the same as leaving out the key.
+// checkValue returns an error if a key for a field of type t has no value or an empty text. Its author meant something,
+// but it would be the same as leaving the key out. Lists, mappings and types that read themselves may be empty.
 func (d *Document) checkValue(kv *ast.MappingValueNode, t reflect.Type) error {
 	empty := kv.Value.Type() == ast.NullType
 	switch t.Kind() {

@@ -105,10 +105,11 @@ const maxDepth = 200
 // 15 seconds.
 const maxKeys = 1 << 15
 
-// checkShape counts brackets and keys, including those in texts and comments: no spec has so many.
+// checkShape returns an error if a file has more open brackets, lists on a line or keys than the parser can take in
+// reasonable time. It looks at bytes only, so it also counts those in texts and comments; no real spec has so many.
 func checkShape(file string, data []byte) error {
-	depth, line, start := 0, 1, 0
-	begun, lists := false, 0 // whether the line has more than lists so far, and how many of them
+	depth, line, start := 0, 1, 0 // open brackets; the line's number, and where it begins
+	begun, lists := false, 0      // whether the line has anything but list dashes so far; how many lists begin on it
 	keys := 0
 
 	for i, c := range data {
@@ -170,6 +171,7 @@ func (d *Document) Has(path string) bool {
 	return found
 }
 
+// at returns an Error at a token's position.
 func (d *Document) at(t *token.Token, msg string) *Error {
 	e := &Error{File: d.file, Msg: msg}
 	if t != nil && t.Position != nil {
@@ -178,7 +180,8 @@ func (d *Document) at(t *token.Token, msg string) *Error {
 	return e
 }
 
-// lookup follows path as far as it exists in the file.
+// lookup returns the value at path, such as "search.fixed[1]", and true. If the path is not in the file, it returns the
+// value at the longest part of it that is, and false.
 func (d *Document) lookup(path string) (ast.Node, bool) {
 	node := d.root
 	for _, part := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
@@ -249,8 +252,9 @@ func (v visitor) Visit(n ast.Node) ast.Visitor {
 	return nil
 }
 
-// checkKeys compares every mapping with the type that it will be decoded into. The decoder would do so too, but it
-// reports a random one of several unknown keys, without a suggestion.
+// checkKeys compares the value n, and all that is in it, with the type t that it will be decoded into: keys, texts and
+// numbers. The decoder would check keys, too, but it reports a random one of several unknown keys, and suggests
+// nothing. It also changes the tree: a number that is to be read as text becomes the text as written (asWritten).
 func (d *Document) checkKeys(n ast.Node, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -305,8 +309,8 @@ func (d *Document) checkKeys(n ast.Node, t reflect.Type) error {
 	return nil
 }
 
-// checkText tries the decoding of types that decode themselves from text here, where the position is known; the decoder
-// would not report it.
+// checkText returns the error of decoding n into a type that decodes itself from text (encoding.TextUnmarshaler), with
+// its position, which the decoder would not report. For all other types it does nothing.
 func (d *Document) checkText(n ast.Node, t reflect.Type) error {
 	v, ok := reflect.New(t).Interface().(encoding.TextUnmarshaler)
 	scalar, isScalar := n.(ast.ScalarNode)
@@ -331,8 +335,9 @@ func listFields(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// Suggest returns " (did you mean \"right\"?)" for the most similar of words or, if none is similar, a list of all of
-// them; empty if there are none.
+// Suggest returns a suggestion for the end of a message about an unknown word: " (did you mean \"right\"?)" with the
+// most similar of words. If none is similar, it lists them, at most maxKnown. If there are no words, it is empty. A
+// word from another tool's language (elsewhere) suggests its counterpart, whatever is similar.
 func Suggest(word string, words []string) string {
 	if len(words) == 0 {
 		return ""
@@ -370,13 +375,15 @@ const maxKnown = 40
 // maxMistyped is the longest word for which a similar one is looked for: the time is the product of both lengths.
 const maxMistyped = 200
 
-// Nearest returns the word of words most similar to word, on a tie the first alphabetically; "" if none is similar.
+// Nearest returns the word of words that is most similar to word, on a tie the first alphabetically, and "" if none is
+// similar enough. Similar means few edits (Levenshtein), at most about a third of word's length; capitals do not
+// matter. An abbreviation counts as two edits.
 func Nearest(word string, words []string) string {
 	if len(word) > maxMistyped {
 		return ""
 	}
 	sorted := slices.Sorted(slices.Values(words))
-	best, distance := "", min(len(word)/2, (len(word)+2)/3)+1 // up to a third of it may be mistyped
+	best, distance := "", min(len(word)/2, (len(word)+2)/3)+1 // a third may be mistyped
 	for _, w := range sorted {
 		if len(w) > maxMistyped {
 			continue
@@ -399,7 +406,8 @@ func begins(word, beginning string) bool {
 	return strings.HasPrefix(word, beginning) && (len(beginning) >= 3 || 2*len(beginning) >= len(word))
 }
 
-// translate converts the library's errors, which carry a token, to ours, which carry the file's name.
+// translate converts an error of the YAML library into an *Error with the file's name, the position, and words for
+// people who write specs.
 func translate(file string, err error) error {
 	var ye yaml.Error
 	if !errors.As(err, &ye) {
@@ -424,7 +432,8 @@ func translate(file string, err error) error {
 
 var noSpace = regexp.MustCompile(`^\s*([a-z_]+):(\w.*)`)
 
-// orNoSpace returns the error, or a better one if its line is like trials:50, which YAML takes for a text.
+// orNoSpace returns a better message for an error on a line such as trials:50, which YAML takes for a text because
+// there is no space behind the colon. Other errors are returned as they are.
 func orNoSpace(err error, data []byte) error {
 	var e *Error
 	if !errors.As(err, &e) || e.Line == 0 {
@@ -457,7 +466,7 @@ func nodeName(t ast.NodeType) string {
 	return t.YAMLName()
 }
 
-// describeFound says in messages what was found, by its text if it has one.
+// describeFound says what was found in place of the right type: its text in quotes, or "a list" or "a mapping".
 func describeFound(te *yaml.TypeError) string {
 	if te.Token != nil && te.Token.Type == token.SequenceStartType {
 		return "a list"
@@ -471,7 +480,8 @@ func describeFound(te *yaml.TypeError) string {
 	return describeType(te.SrcType)
 }
 
-// describeType says in messages what a type is written as. A nil type is that of nothing.
+// describeType says for people how a value of a Go type is written: "a whole number", "a list". A nil type stands for
+// no value: "nothing".
 func describeType(t reflect.Type) string {
 	if t == nil {
 		return "nothing"

@@ -6,7 +6,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// Export never fails: the SDK would pass the error to a process-wide handler, which prints it.
+// Export pushes measurements. It logs the first failure after a success, and the first success after a failure. It
+// always returns nil, because the SDK would pass an error to a handler for the whole process, which prints it.
 func (q *quiet) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
 	err := q.Exporter.Export(ctx, m)
 	switch {

@@ -71,7 +71,8 @@ type Telemetry struct {
 	flushed time.Time // when Flush began to send
 }
 
-// Start starts exporting. An invalid endpoint is logged, and then nothing is pushed: a sweep must not fail for it.
+// Start starts exporting in the background, until Close. An invalid endpoint, or missing credentials for Google's, is
+// logged, and then nothing is pushed: a sweep must not fail because of its telemetry.
 func Start(ctx context.Context, o Options) *Telemetry {
 	attrs := []attribute.KeyValue{
 		attribute.String("service.namespace", scope), attribute.String("service.name", scope+"-"+o.Program),
@@ -106,9 +107,10 @@ func Start(ctx context.Context, o Options) *Telemetry {
 // Meter returns a meter, which makes instruments.
 func (t *Telemetry) Meter() metric.Meter { return t.provider.Meter(scope) }
 
-// Flush sends the current measurements, for a process that may be suspended before the next push: between two requests,
-// Cloud Run takes the CPU away. It takes two seconds at most and has no result: what a collector did not accept, or
-// what comes within five seconds of the previous flush, goes with the next push or with Close. ctx may have ended.
+// Flush sends the current measurements and returns when they are sent, after two seconds at most. It is for a process
+// that may be suspended before the next push: between two requests, Cloud Run takes the CPU away. It does nothing
+// within five seconds of the previous Flush. What is not sent, or not accepted, goes with the next push or with Close,
+// so there is no error. ctx may have ended.
 func (t *Telemetry) Flush(ctx context.Context) {
 	t.mu.Lock()
 	now := time.Now()
@@ -140,7 +142,8 @@ func (t *Telemetry) Close(ctx context.Context) {
 
 const googleEndpoint = "https://telemetry.googleapis.com"
 
-// makeExporter makes the exporter. google says whether the endpoint is Google's own.
+// makeExporter makes an exporter that pushes to the endpoint. google reports whether that is Cloud Monitoring, for
+// which the exporter uses the application default credentials.
 func makeExporter(ctx context.Context, endpoint string) (e sdk.Exporter, google bool, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -172,8 +175,9 @@ func makeExporter(ctx context.Context, endpoint string) (e sdk.Exporter, google 
 	return e, google, err
 }
 
-// describeMachine describes where this process runs, as Cloud Monitoring requires: it rejects points without a
-// location. Source: https://cloud.google.com/stackdriver/docs/reference/telemetry/v1.metrics
+// describeMachine returns attributes of the machine on which this process runs, above all its location, without which
+// Cloud Monitoring rejects measurements. It asks the machine's metadata server, for two seconds at most; what that does
+// not tell is logged and left out. Source: https://cloud.google.com/stackdriver/docs/reference/telemetry/v1.metrics
 func describeMachine(ctx context.Context, log *slog.Logger) []attribute.KeyValue {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
@@ -187,7 +191,7 @@ func describeMachine(ctx context.Context, log *slog.Logger) []attribute.KeyValue
 	return found.Attributes()
 }
 
-// quiet logs the first failed push after a success.
+// quiet is an exporter whose failures are logged and not returned, and only the first one of several in a row.
 type quiet struct {
 	sdk.Exporter
 	log      *slog.Logger

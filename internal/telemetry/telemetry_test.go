@@ -22,7 +22,7 @@ import (
 	"coppice/internal/telemetry"
 )
 
-// receiver is a collector's door for OTLP over HTTP.
+// receiver stands for a collector that takes OTLP over HTTP, and keeps what it gets.
 type receiver struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -30,6 +30,7 @@ type receiver struct {
 	fail int // status of the answer; 0 takes what comes
 }
 
+// newReceiver starts a receiver that ends with the test. If fail is not 0, it answers everything with that status.
 func newReceiver(t *testing.T, fail int) *receiver {
 	t.Helper()
 	r := &receiver{fail: fail}
@@ -61,12 +62,14 @@ func newReceiver(t *testing.T, fail int) *receiver {
 	return r
 }
 
+// options are those of a task that pushes to an endpoint and logs to log.
 func options(endpoint string, log io.Writer, readers ...sdk.Reader) telemetry.Options {
 	return telemetry.Options{Program: "task", Version: "v1", Project: "p", Instance: "host/3", Endpoint: endpoint,
 		Log: slog.New(slog.NewTextHandler(log, nil)), Readers: readers}
 }
 
-// TestPushedAtTheEnd: a task lives for less than the time between two pushes, and its context has ended when it closes.
+// TestPushedAtTheEnd: Close pushes the last measurements, with the attributes of the program, also if the process lived
+// for less than the time between two pushes and its context has ended.
 func TestPushedAtTheEnd(t *testing.T) {
 	r := newReceiver(t, 0)
 	var log bytes.Buffer
@@ -100,7 +103,8 @@ func TestPushedAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestACollectorThatFailsIsALineInTheLog, and costs no more than a moment.
+// TestACollectorThatFailsIsALineInTheLog: a collector that refuses, is busy, is gone or has a wrong address costs one
+// line in the log, and Close returns within 8 s: it gives the last push 5 s.
 func TestACollectorThatFailsIsALineInTheLog(t *testing.T) {
 	t.Parallel()
 	gone := httptest.NewServer(http.NotFoundHandler())
@@ -125,8 +129,8 @@ func TestACollectorThatFailsIsALineInTheLog(t *testing.T) {
 	}
 }
 
-// TestFlush: what was measured is there when Flush returns, a second one at once would be refused and waits for its
-// turn, and Close brings the rest.
+// TestFlush: when Flush returns, the collector has the measurements. A second Flush at once sends nothing, since Cloud
+// Monitoring would refuse it, and Close sends what is left.
 func TestFlush(t *testing.T) {
 	r := newReceiver(t, 0)
 	var log bytes.Buffer
@@ -155,7 +159,8 @@ func TestFlush(t *testing.T) {
 	}
 }
 
-// TestFlushDoesNotWaitForACollector that does not answer.
+// TestFlushDoesNotWaitForACollector: Flush returns although the collector does not answer: its limit is 2 s, and the
+// test allows 8 s on a busy machine.
 func TestFlushDoesNotWaitForACollector(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})

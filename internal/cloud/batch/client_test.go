@@ -101,8 +101,8 @@ func TestSubmitAgain(t *testing.T) {
 	}
 }
 
-// TestCancel: a job can be cancelled, and again when it has ended. It can be deleted, and once more when it is gone; then
-// a job of the same id is new. A job that does not exist is ErrNotExist.
+// TestCancel: a job can be cancelled, and again when it has ended. It can be deleted, and once more when it is gone;
+// then a job of the same id is new. A job that does not exist is ErrNotExist.
 func TestCancel(t *testing.T) {
 	c := emulator(t)
 	var names []string
@@ -355,8 +355,8 @@ func TestLived(t *testing.T) {
 	}
 }
 
-// TestExistingJobIsComparedWhenReadable: when Batch says that the job exists already, but for a moment does not find it,
-// Submit looks again until it can compare the plans.
+// TestExistingJobIsComparedWhenReadable: when Batch says that the job exists already, but for a moment does not find
+// it, Submit looks again until it can compare the plans.
 func TestExistingJobIsComparedWhenReadable(t *testing.T) {
 	var reads atomic.Int32
 	c := serve(t, &scripted{
@@ -393,8 +393,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestCancelRace: if the job ends just before it is cancelled, so that Batch refuses, Cancel returns its final state and
-// no error.
+// TestCancelRace: if the job ends just before it is cancelled, so that Batch refuses, Cancel returns its final state
+// and no error.
 func TestCancelRace(t *testing.T) {
 	states := []batchpb.JobStatus_State{batchpb.JobStatus_RUNNING, batchpb.JobStatus_RUNNING,
 		batchpb.JobStatus_SUCCEEDED}

@@ -184,8 +184,8 @@ var breaking = []struct {
 	{"job-size", "Job", func(j *Job) { j.Env["LONG"] = strings.Repeat("x", 1<<20) }},
 }
 
-// TestRules: a job that breaks a rule is wrong input, and the error names the field and the rule. Every rule in rules.go
-// is broken by some job here.
+// TestRules: a job that breaks a rule is wrong input, and the error names the field and the rule. Every rule in
+// rules.go is broken by some job here.
 func TestRules(t *testing.T) {
 	shown := map[string]bool{}
 	for i, c := range breaking {
@@ -314,8 +314,8 @@ func TestWordsOfStates(t *testing.T) {
 	}
 }
 
-// TestTasksWithoutMachines: tasks of a cancelled job that were not executed count as waiting if the job lacked machines,
-// and as failed if it did not.
+// TestTasksWithoutMachines: tasks of a cancelled job that were not executed count as waiting if the job lacked
+// machines, and as failed if it did not.
 func TestTasksWithoutMachines(t *testing.T) {
 	lacks := []Event{{Text: "CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED", Time: time.Unix(7, 0)}}
 	for want, s := range map[engine.Tasks]Status{

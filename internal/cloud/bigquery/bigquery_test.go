@@ -174,8 +174,8 @@ func TestLookRefuses(t *testing.T) {
 	}
 }
 
-// TestExport: Export takes a job of its own id that exists already for its own, whose first answer was lost, and asks for
-// its end until it has ended. A job that fails, and a place with a quote in it, are errors.
+// TestExport: Export takes a job of its own id that exists already for its own, whose first answer was lost, and asks
+// for its end until it has ended. A job that fails, and a place with a quote in it, are errors.
 func TestExport(t *testing.T) {
 	s := &service{dry: looked("SELECT"),
 		export: func(int) (int, any) { return refusal(409, "Already Exists: Job p:US.coppice-export-1") },
@@ -203,8 +203,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestAServiceThatFailsIsAskedAgain: each call is repeated while the service fails or says that it is asked too often. The
-// export runs where the dry run found the tables, and is not cancelled when it has ended.
+// TestAServiceThatFailsIsAskedAgain: each call is repeated while the service fails or says that it is asked too often.
+// The export runs where the dry run found the tables, and is not cancelled when it has ended.
 func TestAServiceThatFailsIsAskedAgain(t *testing.T) {
 	faults := []func() (int, any){
 		func() (int, any) { return refusal(503, "backendError: try again") },

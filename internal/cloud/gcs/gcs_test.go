@@ -216,8 +216,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestStandingStill: calls to a server that accepts connections and never answers end with errTooLong or errStalled, and
-// so does a read whose data stop coming.
+// TestStandingStill: calls to a server that accepts connections and never answers end with errTooLong or errStalled,
+// and so does a read whose data stop coming.
 func TestStandingStill(t *testing.T) {
 	t.Parallel()
 	quit := make(chan struct{})
@@ -408,8 +408,8 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// TestFoldersNeedNoCredentials: Open without a project looks for no credentials, and a bucket whose name is a path can be
-// used. With a project it fails without credentials.
+// TestFoldersNeedNoCredentials: Open without a project looks for no credentials, and a bucket whose name is a path can
+// be used. With a project it fails without credentials.
 func TestFoldersNeedNoCredentials(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere")

@@ -120,8 +120,8 @@ func outcome(err error) int {
 	return http.StatusServiceUnavailable
 }
 
-// TestOthersAreNot: a header without a valid token is answered with 401, and one with the valid token of an account that
-// may not call with 403. No error quotes the token, and all of these headers together cause one fetch of the keys.
+// TestOthersAreNot: a header without a valid token is answered with 401, and one with the valid token of an account
+// that may not call with 403. No error quotes the token, and all of these headers together cause one fetch of the keys.
 func TestOthersAreNot(t *testing.T) {
 	g, stranger := newGoogle(t), newGoogle(t)
 	v := verifier(t, g, at(now))
@@ -195,8 +195,8 @@ func TestOthersAreNot(t *testing.T) {
 	}
 }
 
-// TestNewKeysAreFound: a token with a key's name that is not known has the keys fetched again, since Google changes them,
-// but only once in fetchPause, however many such tokens come.
+// TestNewKeysAreFound: a token with a key's name that is not known has the keys fetched again, since Google changes
+// them, but only once in fetchPause, however many such tokens come.
 func TestNewKeysAreFound(t *testing.T) {
 	g := newGoogle(t)
 	clock := now
@@ -223,8 +223,8 @@ func TestNewKeysAreFound(t *testing.T) {
 	}
 }
 
-// TestWithoutKeysNobodyIsJudged: while Google's keys cannot be fetched, a good token is neither accepted nor refused, but
-// answered with 503. Once they can be, after fetchPause, it is accepted.
+// TestWithoutKeysNobodyIsJudged: while Google's keys cannot be fetched, a good token is neither accepted nor refused,
+// but answered with 503. Once they can be, after fetchPause, it is accepted.
 func TestWithoutKeysNobodyIsJudged(t *testing.T) {
 	g := newGoogle(t)
 	g.status.Store(http.StatusBadGateway)
@@ -337,8 +337,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// TestSignatureIsOverHeaderAndClaims: the tokens that these tests sign have an RS256 signature over header and claims, as
-// RFC 7515 says. Otherwise the cases above would be refused for another reason than they name.
+// TestSignatureIsOverHeaderAndClaims: the tokens that these tests sign have an RS256 signature over header and claims,
+// as RFC 7515 says. Otherwise the cases above would be refused for another reason than they name.
 func TestSignatureIsOverHeaderAndClaims(t *testing.T) {
 	g := newGoogle(t)
 	parts := strings.Split(g.token(t, nil), ".")

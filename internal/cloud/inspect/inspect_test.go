@@ -62,8 +62,8 @@ func serve(t testing.TB, answers map[string]string) (*Client, *google) {
 	return c, g
 }
 
-// TestProject: Caller and Enabled ask Google's services for what they return, and the caller's token is sent in the body
-// alone, not in a URL, which servers log. Without a token, Caller returns a *cloud.SetupError.
+// TestProject: Caller and Enabled ask Google's services for what they return, and the caller's token is sent in the
+// body alone, not in a URL, which servers log. Without a token, Caller returns a *cloud.SetupError.
 func TestProject(t *testing.T) {
 	c, g := serve(t, map[string]string{
 		"POST /oauth2.googleapis.com/tokeninfo":                             `{"email":"ana@example.com","scope":"x"}`,
@@ -87,9 +87,9 @@ func TestProject(t *testing.T) {
 	}
 }
 
-// TestCallerOfAnAccount: a client made by New learns the address of a service account. Google tells that only for a token
-// that was asked for with the scope of e-mail addresses. The fake gives out tokens that consist of the scopes they were
-// asked for, and names the account only if the right one is among them.
+// TestCallerOfAnAccount: a client made by New learns the address of a service account. Google tells that only for a
+// token that was asked for with the scope of e-mail addresses. The fake gives out tokens that consist of the scopes
+// they were asked for, and names the account only if the right one is among them.
 func TestCallerOfAnAccount(t *testing.T) {
 	const who = "coppice-launcher@p1.iam.gserviceaccount.com"
 	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
@@ -136,8 +136,8 @@ func TestCallerOfAnAccount(t *testing.T) {
 	}
 }
 
-// TestRights: Held asks the service of each kind of resource in the form that it wants, and returns the permissions that
-// the service grants. A kind that does not exist is an error, and a resource that does not exist ErrNotThere.
+// TestRights: Held asks the service of each kind of resource in the form that it wants, and returns the permissions
+// that the service grants. A kind that does not exist is an error, and a resource that does not exist ErrNotThere.
 func TestRights(t *testing.T) {
 	for _, tc := range []struct {
 		r    cloud.Resource
@@ -230,8 +230,8 @@ func TestTheProjectsQuotasAreRefused(t *testing.T) {
 	}
 }
 
-// TestErrors: each answer that refuses becomes the error of its kind, with advice or the address that was called. Answers
-// that are not JSON or too long are errors, and so are endpoints on other machines or without a listener.
+// TestErrors: each answer that refuses becomes the error of its kind, with advice or the address that was called.
+// Answers that are not JSON or too long are errors, and so are endpoints on other machines or without a listener.
 func TestErrors(t *testing.T) {
 	const topic = "projects/p1/topics/t"
 	call := func(answer string) error {

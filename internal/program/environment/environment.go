@@ -62,15 +62,16 @@ func (d Deployment) Check() error {
 	return nil
 }
 
-// NeedsProject reports whether the project is missing. None is needed where not Batch runs jobs and all buckets are
-// folders, named by absolute paths.
+// NeedsProject reports whether the project is not set although it is needed. It is not needed if another engine than
+// Batch runs jobs and all three buckets are folders, which are named by absolute paths.
 func (d Deployment) NeedsProject() bool {
 	return d.Project == "" && !(d.Engine != EngineBatch && filepath.IsAbs(d.DatasetsBucket) &&
 		filepath.IsAbs(d.SweepsBucket) && filepath.IsAbs(d.RegistryBucket))
 }
 
-// nonEmptyTexts returns the variables of a struct for envconfig that are texts and not empty. The error names one that
-// is, although it has to be set or has a default.
+// nonEmptyTexts returns the values of all string fields of a struct for envconfig that are not empty, by the names of
+// their variables. If a field is empty that is required or has a default, the error names the variable: it is set to
+// nothing.
 func nonEmptyTexts(env any) (set map[string]string, err error) {
 	set = map[string]string{}
 	v := reflect.ValueOf(env)
@@ -106,7 +107,8 @@ func (e CallersEnv) OnCloudRun() bool { return e.Service != "" }
 // SignaturesCloudRun is the only other value of COPPICE_SIGNATURES.
 const SignaturesCloudRun = "cloud-run"
 
-// Check rejects inconsistent settings.
+// Check returns an error for a value of COPPICE_SIGNATURES that does not exist, and for a COPPICE_KEYS_URL outside the
+// local cloud: keys from another place than Google's would let anybody in.
 func (e CallersEnv) Check() error {
 	if e.Signatures != "" && e.Signatures != SignaturesCloudRun {
 		return fmt.Errorf("the environment variable COPPICE_SIGNATURES is %.40q: use %s, or leave it out", e.Signatures,

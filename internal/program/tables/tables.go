@@ -23,8 +23,9 @@ type Screen struct {
 	Colour bool
 }
 
-// On is the screen of a program: as wide as the terminal, or as COLUMNS says elsewhere, and in colour where a terminal
-// has it and nobody has said no. Width 0 is no limit.
+// On returns the screen of a program. On a terminal, it is as wide as that (80 if it does not tell) and coloured,
+// unless NO_COLOR is set or TERM is dumb. Elsewhere there is no colour, and the width is COLUMNS if that is a number of
+// at least 40, else 0: no limit.
 func On(w program.World) Screen {
 	s := Screen{Output: w.Out}
 	set := func(name string) string {
@@ -153,11 +154,16 @@ type column struct {
 	width, word int // of the widest cell and the longest word, without the header
 }
 
-// Print writes the table without the columns in which nothing stands. If it is wider than the terminal, names of
-// columns are broken between their words, then the longest text is, and then columns are left out, and named below.
+// Print writes the table, without columns whose cells are all empty. One column may be wrapped: it gets the width that
+// the others leave (see Wrap). If the table is still wider than the screen, the names of columns are broken between
+// their words (folded); if that is not enough, columns are left out one by one, and named below the table.
 func (t *Table) Print() {
 	t.header = escapeCells(t.header)
+
+	// Without empty columns; but the first one stays, and all of them do in a table without rows.
 	columns := slices.DeleteFunc(t.columns(), func(c column) bool { return len(t.rows)*c.index > 0 && c.width == 0 })
+
+	// The column to wrap, by its index in the rows. If it is not there, that is the last one, on a screen with a width.
 	wrapped, folded, hidden := t.wrap-1, false, []string(nil)
 	screen := t.screen.Width
 	kept := slices.ContainsFunc(columns, func(c column) bool { return c.index == wrapped })
@@ -165,7 +171,7 @@ func (t *Table) Print() {
 		wrapped = columns[len(columns)-1].index
 	}
 
-	// rest is what the other columns leave to the wrapped one.
+	// rest is the width that the other columns leave to the wrapped one. Each column also takes a line and two blanks.
 	rest := func() int {
 		left := cmp.Or(screen, paper) - 1
 		for _, c := range columns {
@@ -176,6 +182,8 @@ func (t *Table) Print() {
 		}
 		return left
 	}
+
+	// Make room until the wrapped column has enough for its longest word, and at least narrowest if it has long text.
 	for screen > 0 && len(columns) > 0 {
 		i := slices.IndexFunc(columns, func(c column) bool { return c.index == wrapped })
 		least := max(columns[i].word, min(t.columnWidth(columns[i], folded), narrowest))
@@ -193,7 +201,7 @@ func (t *Table) Print() {
 		hidden = append(hidden, columns[out].name)
 		gone := columns[out].index
 		columns = slices.Delete(columns, out, out+1)
-		if gone == wrapped { // the least of all: the last of the others takes the rest
+		if gone == wrapped { // it was named as one of the least; now the last of the others is wrapped
 			wrapped = columns[len(columns)-1].index
 		}
 	}
@@ -231,10 +239,11 @@ func (t *Table) columns() []column {
 	return columns
 }
 
-// parts is a name with a blank where an identifier may be broken, too.
+// parts returns a name with a blank behind every underscore, so that identifiers can be broken there, too.
 func parts(name string) string { return strings.ReplaceAll(name, "_", "_ ") }
 
-// columnWidth is the width of a column that is not wrapped. No column takes more than half of a terminal.
+// columnWidth returns the width of a column that is not wrapped: that of its widest cell or of its name, or if folded
+// of the longest word in its name. On a screen with a width it is at most half of that.
 func (t *Table) columnWidth(c column, folded bool) int {
 	name := 0
 	if !folded {
@@ -250,8 +259,8 @@ func (t *Table) columnWidth(c column, folded bool) int {
 	return t.screen.Width / 2
 }
 
-// leftOut is the next column to leave out, -1 if there is none. The first column stays, and so does the wrapped one,
-// unless it is among the least.
+// leftOut returns the index in columns of the next column to leave out, -1 if there is none. Those that Least names go
+// first, then all others from the right. The first column stays, and so does the wrapped one, unless Least names it.
 func (t *Table) leftOut(columns []column, wrapped int) int {
 	for _, name := range t.least {
 		if i := slices.IndexFunc(columns, func(c column) bool { return c.name == name }); i > 0 {
@@ -266,13 +275,14 @@ func (t *Table) leftOut(columns []column, wrapped int) int {
 	return -1
 }
 
-// render draws these columns; folded ones have headers over several lines, and the column at index wrapped, -1 for
-// none, takes the width rest.
+// render draws the table with these columns. If folded is true, their names go over several lines. The column whose
+// index is wrapped (-1: none) gets the width rest.
 func (t *Table) render(columns []column, folded bool, wrapped, rest int) {
 	drawn := table.NewWriter()
 	drawn.SetStyle(table.StyleLight)
 	drawn.Style().Format.Header = text.FormatDefault
 
+	// pick makes a row to draw of the cells of one row, in the order of columns.
 	pick := func(row []any, cell func(column, any) any) (out table.Row) {
 		for _, c := range columns {
 			var value any
@@ -304,6 +314,8 @@ func (t *Table) render(columns []column, folded bool, wrapped, rest int) {
 			if !ok {
 				return cell
 			}
+
+			// A state's word has its colour; what follows the colon has none.
 			text := gluer.Replace(string(state))
 			word, rest, said := strings.Cut(text, ":")
 			if said {
