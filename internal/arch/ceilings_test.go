@@ -93,7 +93,7 @@ var ceilings = map[string]int{
 	"localemu/batchemu":            1655,
 	"localemu/command":             24,
 	"localemu/gcsemu":              1244,
-	"localemu/internal/cli":        437,
+	"localemu/internal/cli":        428,
 	"localemu/internal/httpjson":   85,
 	"localemu/internal/proc":       221,
 	"localemu/internal/world":      953,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 88_856
+const maxLines = 88_849
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

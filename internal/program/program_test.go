@@ -463,3 +463,13 @@ func TestWrap(t *testing.T) {
 		t.Errorf("a column wider than a line is broken within its name:\n%s", got)
 	}
 }
+
+// TestShellQuote: ShellQuote makes a text a single word of a shell, and leaves plain words as they are.
+func TestShellQuote(t *testing.T) {
+	for in, want := range map[string]string{"": "''", "127.0.0.1:9": "127.0.0.1:9", "a b": "'a b'", "it's": `'it'\''s'`,
+		"$x": "'$x'"} {
+		if got := program.ShellQuote(in); got != want {
+			t.Errorf("%q is quoted as %s, expected %s", in, got, want)
+		}
+	}
+}

@@ -2,7 +2,8 @@ package program
 
 import "strings"
 
-// ShellQuote returns an argument as a shell reads it, so that a printed command can be copied.
+// ShellQuote quotes a text so that a shell takes it for one word, and a printed command can be copied. A text of plain
+// characters only is left as it is.
 func ShellQuote(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||

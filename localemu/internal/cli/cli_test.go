@@ -346,13 +346,3 @@ func TestUp(t *testing.T) {
 		t.Errorf("the object that was written by the settings: got %v, want it in the folder", err)
 	}
 }
-
-// TestQuote: quoteWord makes a text a single word of a shell, and leaves plain words as they are.
-func TestQuote(t *testing.T) {
-	for in, want := range map[string]string{"": "''", "127.0.0.1:9": "127.0.0.1:9", "a b": "'a b'", "it's": `'it'\''s'`,
-		"$x": "'$x'"} {
-		if got := quoteWord(in); got != want {
-			t.Errorf("%q is quoted as %s, expected %s", in, got, want)
-		}
-	}
-}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/atomicfile"
+	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/localemu/internal/proc"
 	"coppice/localemu/internal/world"
@@ -206,7 +207,7 @@ func runUp(ctx context.Context, s *State, f *flags) error {
 
 	fmt.Fprint(s.out(), env)
 	fmt.Fprintf(s.err(), "localemu: the local cloud is up; in another terminal: . %s\nlocalemu: Ctrl-C stops it\n",
-		quoteWord(path))
+		program.ShellQuote(path))
 	select {
 	case err := <-w.Failed():
 		return err
@@ -232,19 +233,7 @@ func exports(env []string) string {
 	var out strings.Builder
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
-		fmt.Fprintf(&out, "export %s=%s\n", name, quoteWord(value))
+		fmt.Fprintf(&out, "export %s=%s\n", name, program.ShellQuote(value))
 	}
 	return out.String()
-}
-
-// quoteWord quotes a text so that a shell takes it for one word. A text of plain characters only is left as it is.
-func quoteWord(text string) string {
-	plain := func(r rune) bool {
-		return strings.ContainsRune("-_./:@%+,", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' &&
-			r <= 'Z'
-	}
-	if text != "" && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
