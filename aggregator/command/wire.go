@@ -15,8 +15,11 @@ import (
 	"coppice/internal/slurm"
 )
 
-// connect opens the aggregator's backends: three buckets, verdicts and Batch, read only.
+// connect opens the aggregator's backends: the three buckets, the engine that runs jobs (Batch or Slurm), of which it
+// only asks the state of jobs, and the channels for notifications. Close of the result closes all of them. After an
+// error, what was opened is closed.
 func connect(ctx context.Context, env environment.Deployment) (_ *cli.Backends, err error) {
+	// What to close, in this order: a topic sends what it still holds before its client is closed.
 	var closers []func() error
 	closeAll := func() error {
 		var errs []error
@@ -30,6 +33,7 @@ func connect(ctx context.Context, env environment.Deployment) (_ *cli.Backends, 
 			err = errors.Join(err, closeAll())
 		}
 	}()
+
 	storage, err := gcs.Open(ctx, env.Project)
 	if err != nil {
 		return nil, err
@@ -37,6 +41,7 @@ func connect(ctx context.Context, env environment.Deployment) (_ *cli.Backends, 
 	closers = append(closers, storage.Close)
 	b := &cli.Backends{Datasets: storage.Bucket(env.DatasetsBucket), Sweeps: storage.Bucket(env.SweepsBucket),
 		Registry: storage.Bucket(env.RegistryBucket), Close: closeAll}
+
 	b.Jobs = slurm.New(slurm.Options(env.Slurm))
 	if env.Engine == environment.EngineBatch {
 		client, err := batch.New(ctx, batch.Options{Project: env.Project, Location: env.Location,

@@ -11,7 +11,8 @@ import (
 	"coppice/internal/program/environment"
 )
 
-// TestAWebhookIsAChannel: people are told where the environment says so, and nowhere else.
+// TestAWebhookIsAChannel: with a webhook in the environment there is one channel for notifications, and without one
+// there is none.
 func TestAWebhookIsAChannel(t *testing.T) {
 	for webhook, want := range map[notify.Secret]int{"": 0, "https://hooks.example/x": 1} {
 		env := environment.Deployment{DatasetsBucket: t.TempDir(), SweepsBucket: t.TempDir(),
@@ -33,8 +34,10 @@ func TestCallers(t *testing.T) {
 	var refused interface{ HTTPStatus() int }
 	if _, err := c.Verify(t.Context(), ""); !errors.As(err, &refused) ||
 		refused.HTTPStatus() != http.StatusUnauthorized {
-		t.Errorf("without a token: %v", err)
+		t.Errorf("without a token: got error %v; want one of the status 401", err)
 	}
+
+	// Settings of which one is missing.
 	for _, env := range []environment.CallersEnv{{Audience: "a"}, {Callers: env.Callers}, {Audience: "a",
 		Callers: []string{""}}} {
 		var setup *cloud.SetupError
@@ -42,8 +45,10 @@ func TestCallers(t *testing.T) {
 			t.Errorf("callers of %+v: got error %v; want one of the setup", env, err)
 		}
 	}
-	// What Cloud Run hands on is believed only where the deployment says that it stands in front; the claims are
-	// {"email":"push@example.iam.gserviceaccount.com"}, so a believed signature is refused for its issuer.
+
+	// A token whose signature Cloud Run has removed. Its claims are {"email":"push@example.iam.gserviceaccount.com"},
+	// without an issuer. So it is refused in both cases: in front of Cloud Run for its signature, behind it for its
+	// issuer.
 	stripped := "Bearer eyJhbGciOiJSUzI1NiJ9.eyJlbWFpbCI6InB1c2hAZXhhbXBsZS5pYW0uZ3NlcnZpY2VhY2NvdW50LmNvbSJ9.SIGNATURE_REMOVED_BY_GOOGLE"
 	_, before := c.Verify(t.Context(), stripped)
 	env.Signatures = environment.SignaturesCloudRun

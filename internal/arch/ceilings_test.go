@@ -58,7 +58,7 @@ var ceilings = map[string]int{
 	"internal/program/tables":      269,
 	"internal/protocol":            799,
 	"internal/random":              9,
-	"internal/registry":            1977,
+	"internal/registry":            1974,
 	"internal/scorer":              543,
 	"internal/search":              3319,
 	"internal/slurm":               517,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 88_849
+const maxLines = 88_846
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

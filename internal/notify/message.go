@@ -39,8 +39,8 @@ const (
 	maxVerdictChecks = 10
 )
 
-// ConcludedMessage is the notification of a conclusion. The sweep's metric and its dataset, NAME@VERSION, are "" if
-// unknown, and planned is zero.
+// ConcludedMessage returns the notification of a sweep's conclusion. metric and dataset, as NAME@VERSION, are the
+// sweep's, and planned is when its plan was written. They are empty, or zero, if unknown.
 func ConcludedMessage(c *sweep.Conclusion, metric, dataset string, planned time.Time) VerdictMessage {
 	m := VerdictMessage{Format: sweep.FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", c.Sweep, sweep.OccasionConcluded),
 		Occasion: sweep.OccasionConcluded, Verdict: c.Verdict(), At: c.At,
@@ -105,7 +105,8 @@ func (m *VerdictMessage) Attributes() map[string]string {
 	return a
 }
 
-// Title is the outcome in one line. After too many nights in a row without a new model it is urgent.
+// Title returns the outcome in one line: of a version, or else of a sweep or a dataset. After sweep.ManyNights in a row
+// without a new champion it begins with URGENT.
 func (m *VerdictMessage) Title() string {
 	var what string
 	switch {
@@ -130,7 +131,8 @@ func (m *VerdictMessage) Title() string {
 	return title
 }
 
-// Lines returns the rest: the reason, the subject and where to look.
+// Lines returns what follows on the title: the facts or else the reason, what to do, how old the champion is, which
+// sweep and dataset it is about, and last, if there is one, the command that shows more.
 func (m *VerdictMessage) Lines() []string {
 	out := []string{strings.Join(m.Facts, " ")}
 	if len(m.Facts) == 0 {

@@ -69,7 +69,8 @@ const (
 // Silent reports whether there is no channel.
 func (n *Notifier) Silent() bool { return n == nil || len(n.Channels) == 0 }
 
-// Tell sends m on every channel on which it has not been sent. done is false if one has failed: call it again later.
+// Tell sends m on every channel that is for its verdict and on which, by marks, it has not been sent. done is false
+// if it is not known to have been sent on all of them: call it again later. Failures are logged.
 func (n *Notifier) Tell(ctx context.Context, m VerdictMessage, marks Marks) (done bool) {
 	done = true
 	if n.Silent() {
@@ -90,8 +91,8 @@ func (n *Notifier) Tell(ctx context.Context, m VerdictMessage, marks Marks) (don
 	return done
 }
 
-// tellChannel sends a message through one channel, unless its mark says that it was sent; false if it is to be tried
-// again.
+// tellChannel sends a message on one channel, unless its mark says that it was sent. It returns false, and logs why, if
+// it should be called again: the channel has failed or is being skipped, or the mark could not be read or written.
 func (n *Notifier) tellChannel(ctx context.Context, c Channel, m *VerdictMessage, marks Marks, log *slog.Logger) bool {
 	told, err := marks.Has(ctx, c.Name)
 	if err != nil {
@@ -122,13 +123,15 @@ func (n *Notifier) tellChannel(ctx context.Context, c Channel, m *VerdictMessage
 	return true
 }
 
+// rests reports whether a channel is being skipped after a slow failure.
 func (n *Notifier) rests(channel string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.Now().Before(n.resting[channel])
 }
 
-// restChannel leaves a channel out for a while that took long to fail, so that it does not delay the others.
+// restChannel is called when a channel has failed in an attempt that began then. If it took long, the channel is
+// skipped for restFor, so that it does not delay others.
 func (n *Notifier) restChannel(channel string, began time.Time) {
 	now := n.Now()
 	if now.Sub(began) < slowFailure {

@@ -27,7 +27,7 @@ const (
 	WebhookJSON  = "json"
 )
 
-// Check rejects a webhook that cannot work. Its errors do not contain the URL.
+// Check returns an error if there is a webhook with settings that cannot work. The error does not contain the URL.
 func (e VerdictsEnv) Check() error {
 	if e.Webhook == "" {
 		return nil
@@ -42,8 +42,8 @@ func (e VerdictsEnv) Check() error {
 	return checkWebhook(e.Webhook)
 }
 
-// checkWebhook rejects a URL to which verdicts cannot be posted, or not confidentially. Its errors do not contain the
-// URL.
+// checkWebhook returns an error unless the address is an https URL, or an http URL of this machine. The error does not
+// contain the URL.
 func checkWebhook(address Secret) error {
 	u, err := url.Parse(string(address))
 	switch {

@@ -50,7 +50,7 @@ type webhook struct {
 	pause   time.Duration // before the second attempt
 }
 
-// newWebhook refuses a URL that is not https, unless it is on this machine.
+// newWebhook returns a webhook that posts to the configured URL, or an error if env.Check rejects the settings.
 func newWebhook(env VerdictsEnv) (*webhook, error) {
 	if err := env.Check(); err != nil {
 		return nil, problem.New(problem.Environment, "the webhook cannot be used: %v; fix or unset it", err)
@@ -61,8 +61,8 @@ func newWebhook(env VerdictsEnv) (*webhook, error) {
 		http: &http.Client{CheckRedirect: stay}, pause: time.Second}, nil
 }
 
-// send returns once the other side has accepted the message, or with an error. Network errors, 429 and 5xx are retried
-// for less than a minute.
+// send posts the message, and returns nil once the other side has accepted it. Network errors and the statuses 408, 429
+// and 5xx are retried, with growing pauses, for retryFor; other answers are errors at once.
 func (c *webhook) send(ctx context.Context, m *VerdictMessage) error {
 	body, err := c.formatBody(m)
 	if err != nil {
@@ -73,7 +73,8 @@ func (c *webhook) send(ctx context.Context, m *VerdictMessage) error {
 	_, err = backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, c.post(ctx, m.ID, body) },
 		backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(retryFor))
 
-	var asked *backoff.RetryAfterError // the last answer was 429, and there is no time for a retry
+	// The last answer asked for a pause that is longer than the time left.
+	var asked *backoff.RetryAfterError
 	if errors.As(err, &asked) {
 		err = refused(http.StatusTooManyRequests)
 	}
@@ -83,7 +84,7 @@ func (c *webhook) send(ctx context.Context, m *VerdictMessage) error {
 	return nil
 }
 
-// refused is an answer other than 2xx.
+// refused returns the error about an answer with a status other than 2xx, with advice if a person has to act.
 func refused(status int) error {
 	text := fmt.Sprintf("it answered %d %s", status, http.StatusText(status))
 	switch {
@@ -95,13 +96,14 @@ func refused(status int) error {
 	return errors.New(text)
 }
 
-// passing reports whether another attempt may succeed after an answer.
+// passing reports whether another attempt may succeed after an answer with this status.
 func passing(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500
 }
 
-// post makes one attempt. The error is permanent if another would end alike, and never has the address, which is a
-// secret.
+// post makes one attempt. id, the message's, lets the receiver recognise a repeated message. The error is a
+// backoff.PermanentError if another attempt would end alike, and a RetryAfterError if the answer asks for a pause. It
+// never contains the address, which is a secret.
 func (c *webhook) post(ctx context.Context, id string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
 	defer cancel()
@@ -132,7 +134,7 @@ func (c *webhook) post(ctx context.Context, id string, body []byte) error {
 	return refused(answer.StatusCode)
 }
 
-// withoutAddress removes the URL, which the HTTP client's errors begin with.
+// withoutAddress returns an error of the HTTP client without the URL, with which such errors begin.
 func withoutAddress(err error) error {
 	var e *url.Error
 	if !errors.As(err, &e) {
@@ -144,7 +146,8 @@ func withoutAddress(err error) error {
 	return e.Err
 }
 
-// formatBody is the message in the receiver's format: Slack's text, or JSON with all fields.
+// formatBody returns the message in the receiver's format. That is JSON with all fields, or Slack's: a text with a bold
+// title, and the command that shows more, which is the last line, as code.
 func (c *webhook) formatBody(m *VerdictMessage) ([]byte, error) {
 	if !c.slack {
 		return m.Encode()
@@ -164,8 +167,9 @@ func (c *webhook) formatBody(m *VerdictMessage) ([]byte, error) {
 	return body, nil
 }
 
-// escape neutralises characters that could notify a whole channel, or act as a link: reasons contain names of columns
-// and levels. Source: https://docs.slack.dev/messaging/formatting-message-text#escaping
+// escape replaces the characters by which a text could notify a whole channel or contain a link: reasons contain
+// names of columns and levels, which anybody may have chosen. See
+// https://docs.slack.dev/messaging/formatting-message-text#escaping.
 func escape(text string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "`", "'", "*", "∗").Replace(text)
 }

@@ -13,12 +13,15 @@ import (
 
 // Expect is the state of an alias that the caller assumes. The zero value assumes that there is no such alias yet.
 type Expect struct {
-	Version  int
-	Sequence int  // of its last move, if a version that has come back in the meantime does not count; 0 for any
+	Version int // at which the alias points
+	// Sequence is the number of the alias's last move; 0 for any. With it, a version that the alias has left and come
+	// back to meanwhile is not what was expected.
+	Sequence int
 	Any      bool // accept any state
 }
 
-// Alias returns where an alias points, and its last move. The error about one that is not there names the others.
+// Alias returns where an alias points, and its last move. If there is no such alias, the error is of kind NotFound, and
+// names one that is spelled alike, or says that there is no such model.
 func (r *Registry) Alias(ctx context.Context, model, alias string) (Alias, error) {
 	for _, err := range []error{checkModel(model), checkAlias(alias)} {
 		if err != nil {
@@ -63,7 +66,8 @@ func (r *Registry) Aliases(ctx context.Context, model string) ([]Alias, error) {
 	return slices.DeleteFunc(all, func(a Alias) bool { return a.Version == 0 }), err
 }
 
-// everyAlias returns all aliases, including removed ones.
+// everyAlias returns all aliases of a model by name, including removed ones, whose version is 0. If some cannot be
+// read, the others are returned with an error.
 func (r *Registry) everyAlias(ctx context.Context, model string) ([]Alias, error) {
 	var names []string
 	err := r.listNames(ctx, aliasesDir(model), func(object string) {
@@ -82,7 +86,8 @@ func (r *Registry) everyAlias(ctx context.Context, model string) ([]Alias, error
 	})
 }
 
-// readAlias reads an alias; one that does not exist, or was removed, has version 0.
+// readAlias reads an alias and the generation of its object, on which the next write depends. An alias that does not
+// exist, or was removed, has version 0, without an error.
 func (r *Registry) readAlias(ctx context.Context, model, alias string) (Alias, blob.Generation, error) {
 	a, generation, err := loadRecord(ctx, r, aliasObject(model, alias),
 		func(a *aliasRecord) error { return a.check(model, alias) })
@@ -92,8 +97,9 @@ func (r *Registry) readAlias(ctx context.Context, model, alias string) (Alias, b
 	return a.Alias, generation, err
 }
 
-// SetAlias points an alias at a version if its state is as expected; else it returns a *ConflictError. An alias that
-// already points at the version is unchanged, so repeating the call is harmless.
+// SetAlias points an alias at a version, which must exist and not be marked bad, deleted or damaged. If the alias is
+// not in the expected state, the error is a *ConflictError. An alias that already points at the version is unchanged,
+// so repeating the call is harmless.
 func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
 	for _, err := range []error{checkModel(model), checkAlias(alias), act.check()} {
 		if err != nil {
@@ -116,6 +122,7 @@ func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, ex
 			return nil, movedError(now, expect)
 		}
 
+		// The version that the alias leaves is where Rollback leads.
 		next := now.movedTo(Promoted, to, act)
 		next.Last.Record = record
 		if now.Version > 0 {
@@ -135,10 +142,12 @@ func (r *Registry) Promote(ctx context.Context, model string, version int, expec
 	return r.SetAlias(ctx, model, Champion, version, expect, act)
 }
 
-// Rollback points an alias at the version that it pointed at before; repeated, at the one before that. Versions that
-// were marked bad or deleted meanwhile are skipped. With to, unless it is 0, it points it at that version, where it has
-// to have been before. If the alias is not in the expected state, the error is a *ConflictError, unless it was already
-// rolled back from there, so repeating the call is harmless.
+// Rollback points an alias at a version at which it pointed before. If to is 0, that is the one before the present one,
+// without those that were marked bad or deleted meanwhile; a second call leads to the one before that. Otherwise it is
+// version to.
+//
+// If the alias is not in the expected state, the error is a *ConflictError. But if it has already been rolled back from
+// the expected version, it stays as it is and there is no error, so repeating the call is harmless.
 func (r *Registry) Rollback(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
 	if to < 0 {
 		return Alias{}, wrong("version to return to", "%d; versions count from 1", to)
@@ -152,14 +161,14 @@ func (r *Registry) Rollback(ctx context.Context, model, alias string, to int, ex
 		return Alias{}, err
 	}
 	if expect.Any {
-		// a second person's rollback in between must not lead to a second step back
+		// If somebody else rolls back meanwhile, that must not lead to a second step back.
 		expect = Expect{Version: begin.Version}
 	}
 
 	return r.moveAlias(ctx, model, alias, func(now Alias) (*Alias, error) {
 		if now.Version != expect.Version || expect.Sequence != 0 && now.Last.Sequence != expect.Sequence {
 			if now.Last.Kind == RolledBack && now.Last.From == expect.Version && (to == 0 || to == now.Version) {
-				return nil, nil
+				return nil, nil // it has been rolled back already
 			}
 			return nil, movedError(now, expect)
 		}
@@ -178,8 +187,8 @@ func (r *Registry) Rollback(ctx context.Context, model, alias string, to int, ex
 	})
 }
 
-// backTo returns the index in an alias's past of the version to return to: the given one or, if that is 0, the last
-// usable one.
+// backTo returns the index in now.Past of the version to return to: version to or, if that is 0, the last usable one.
+// It is an error if to is not in the alias's past or cannot be used.
 func (r *Registry) backTo(ctx context.Context, now Alias, to int) (int, error) {
 	if to == 0 {
 		return r.lastUsable(ctx, now)
@@ -196,7 +205,8 @@ func (r *Registry) backTo(ctx context.Context, now Alias, to int) (int, error) {
 		"there, promote it", now.Name, now.Model, formatRanges(now.Past), to)
 }
 
-// lastUsable returns the index in an alias's past of the last version that may be used.
+// lastUsable returns the index in now.Past of the last version that may be used and is not the present one. The error
+// is of kind NotFound if there is none.
 func (r *Registry) lastUsable(ctx context.Context, now Alias) (int, error) {
 	var passed []int
 	for last := len(now.Past) - 1; last >= 0; last-- {
@@ -212,7 +222,8 @@ func (r *Registry) lastUsable(ctx context.Context, now Alias) (int, error) {
 	return 0, noPrevious(now, passed)
 }
 
-// noPrevious is an alias without a version to roll back to. passed are those that were skipped: marked bad, or deleted.
+// noPrevious returns the error about an alias without a version to roll back to. passed are the versions that were
+// skipped because they are marked bad or deleted.
 func noPrevious(now Alias, passed []int) error {
 	if len(passed) == 0 {
 		return problem.New(problem.NotFound,
@@ -249,7 +260,8 @@ func (r *Registry) RemoveAlias(ctx context.Context, model, alias string, expect 
 	})
 }
 
-// movedTo returns the alias after a move, with a copy of its past.
+// movedTo returns the alias after a move of that kind to a version. Past is a copy of what it was; Last is the event of
+// the move, without Record and Previous.
 func (a Alias) movedTo(kind EventKind, to int, act Act) Alias {
 	next := a
 	next.Version = to
@@ -261,8 +273,11 @@ func (a Alias) movedTo(kind EventKind, to int, act Act) Alias {
 	return next
 }
 
-// moveAlias replaces an alias by the result of decide; nil leaves it unchanged. The event of a move is part of the
-// alias itself; it is copied into the history afterwards and, in case that was missed, before the next move.
+// moveAlias replaces an alias by what decide makes of it, by compare-and-swap, and returns the result. decide returns
+// nil to leave the alias unchanged. It is called again whenever another process has changed the alias meanwhile.
+//
+// The event of a move is part of the alias's object, so that both are written at once. It is copied into the history
+// afterwards, or, if the process died before that, by the next move.
 func (r *Registry) moveAlias(ctx context.Context, model, alias string, decide func(now Alias) (*Alias, error)) (Alias,
 	error) {
 	object := aliasObject(model, alias)
@@ -277,6 +292,7 @@ func (r *Registry) moveAlias(ctx context.Context, model, alias string, decide fu
 			return Alias{}, err
 		}
 
+		// The last event must be in the history before it is overwritten.
 		if now.Last.Sequence > 0 {
 			if err := r.record(ctx, now); err != nil {
 				return Alias{}, err
@@ -286,6 +302,7 @@ func (r *Registry) moveAlias(ctx context.Context, model, alias string, decide fu
 			return now, nil
 		}
 
+		// Write the alias with its new event, which holds the hash of the one before it.
 		if next.Last.Previous, err = linkOf(now); err != nil {
 			return Alias{}, err
 		}
@@ -327,7 +344,7 @@ func (r *Registry) isRecorded(ctx context.Context, a Alias) (bool, error) {
 	return bytes.Equal(data, want), err
 }
 
-// record copies the last event of an alias into the history.
+// record copies the last event of an alias into the history, unless there is one with its number.
 func (r *Registry) record(ctx context.Context, a Alias) error {
 	_, err := r.create(ctx, eventObject(a.Model, a.Name, a.Last.Sequence), eventRecord{format, a.Model, a.Last})
 	return err

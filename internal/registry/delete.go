@@ -12,7 +12,7 @@ import (
 	"coppice/internal/problem"
 )
 
-// deletedRecord hides a version. Its claim, key and number stay taken.
+// deletedRecord is the mark that hides a version. The version's claim, key and number stay taken.
 type deletedRecord struct {
 	Format  int       `json:"format"`
 	Model   string    `json:"model"`
@@ -20,7 +20,7 @@ type deletedRecord struct {
 	By      string    `json:"by"`
 	Why     string    `json:"why"`
 	At      time.Time `json:"at"`
-	// it no longer hides the version: an alias was moved there meanwhile
+	// Withdrawn says that the mark no longer hides the version: an alias was moved to it at the same time.
 	Withdrawn bool `json:"withdrawn,omitempty"`
 }
 
@@ -38,6 +38,7 @@ func (r *Registry) Delete(ctx context.Context, model string, number int, act Act
 		}
 	}
 
+	// The version must exist, and no alias point at it, unless it was deleted before.
 	_, err := r.readVersion(ctx, model, number)
 	var deleted *DeletedError
 	repeated := errors.As(err, &deleted)
@@ -55,6 +56,7 @@ func (r *Registry) Delete(ctx context.Context, model string, number int, act Act
 		}
 	}
 
+	// If an alias was moved to it meanwhile, withdraw the mark.
 	held := r.checkUnused(ctx, model, number)
 	if held == nil {
 		return nil
@@ -63,7 +65,7 @@ func (r *Registry) Delete(ctx context.Context, model string, number int, act Act
 		"withdrawn: " + held.Error(), utc(act.At), true}))
 }
 
-// putDeletedRecord replaces the record that hides a version, or that no longer hides it.
+// putDeletedRecord writes the mark of deletion of a version, over an earlier one.
 func (r *Registry) putDeletedRecord(ctx context.Context, d deletedRecord) error {
 	object := deletedObject(d.Model, d.Version)
 	data, err := encode(d)
@@ -76,7 +78,8 @@ func (r *Registry) putDeletedRecord(ctx context.Context, d deletedRecord) error 
 	return nil
 }
 
-// checkUnused returns nil if no alias points at a version, and otherwise an error of kind Conflict that names them.
+// checkUnused returns an error of kind Conflict if aliases point at a version, which it names. Other errors are those
+// of reading the aliases.
 func (r *Registry) checkUnused(ctx context.Context, model string, number int) error {
 	aliases, err := r.Aliases(ctx, model)
 	if err != nil {
@@ -95,7 +98,8 @@ func (r *Registry) checkUnused(ctx context.Context, model string, number int) er
 		model, strings.Join(in, " and "))
 }
 
-// notDeleted returns nil for a version that was not deleted, else a *DeletedError.
+// notDeleted returns a *DeletedError if a version was deleted, and nil if not, also if that was withdrawn. Other errors
+// say that it is not known.
 func (r *Registry) notDeleted(ctx context.Context, model string, number int) error {
 	var act Act
 	d, _, err := loadRecord(ctx, r, deletedObject(model, number), func(d *deletedRecord) error {
@@ -116,8 +120,8 @@ func (r *Registry) notDeleted(ctx context.Context, model string, number int) err
 	return &DeletedError{Model: model, Version: number, Act: act}
 }
 
-// unlessDeleted checks an alias that was just moved. If the version was deleted between the check and the move, the
-// alias returns to where it was, or is removed.
+// unlessDeleted returns alias a, which was just moved, unless its version was deleted at the same time. Then it moves
+// the alias back to the last usable version, or removes it if there is none, and returns the *DeletedError.
 func (r *Registry) unlessDeleted(ctx context.Context, a Alias, act Act) (Alias, error) {
 	gone := r.notDeleted(ctx, a.Model, a.Version)
 	var deleted *DeletedError

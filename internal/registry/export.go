@@ -19,6 +19,8 @@ func (r *Registry) Export(ctx context.Context, v Version, folder string) error {
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return fmt.Errorf("write version: %w", err)
 	}
+
+	// Write into a new folder beside it, which is renamed when it is complete.
 	pending := filepath.Join(parent, ".version-"+rand.Text())
 	if err := os.Mkdir(pending, 0o777); err != nil { // less what the user's umask takes away
 		return fmt.Errorf("write version: %w", err)

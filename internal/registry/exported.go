@@ -15,9 +15,9 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// Exported opens a version that Export has written into a folder: it returns the version, and a registry in memory that
-// holds nothing else. A file that is missing, or of another length than the version says, is of kind Damaged, as is the
-// result of reading one with another checksum.
+// Exported opens a version that Export has written into a folder. It returns the version, and a registry in memory
+// that holds nothing else. A file that is missing, or has another length than the version says, is an error of kind
+// Damaged. A file with another checksum is one when it is read from the registry.
 func Exported(ctx context.Context, folder string) (*Registry, Version, error) {
 	path := filepath.Join(folder, versionFile)
 	record, err := strictyaml.ReadUpTo(path, maxRecord)
@@ -32,6 +32,7 @@ func Exported(ctx context.Context, folder string) (*Registry, Version, error) {
 		return nil, Version{}, Damaged(path, err)
 	}
 
+	// Put the record into a store of its own, and read it again as the registry does, which checks it.
 	store := blob.Memory()
 	put := func(object string, data []byte) error {
 		_, err := store.Put(ctx, object, blob.Absent, bytes.NewReader(data))
@@ -41,9 +42,11 @@ func Exported(ctx context.Context, folder string) (*Registry, Version, error) {
 		return nil, Version{}, Damaged(path, err)
 	}
 	r := New(store)
-	if v, err = r.Get(ctx, v.Model, strconv.Itoa(v.Number)); err != nil { // checks the record
+	if v, err = r.Get(ctx, v.Model, strconv.Itoa(v.Number)); err != nil {
 		return nil, Version{}, err
 	}
+
+	// Then the files. Their names come from the record, so they must not lead out of the folder.
 	for _, f := range v.Files {
 		within := filepath.FromSlash(strings.TrimPrefix(f.Object, versionDir(v.Model, v.Number)))
 		if !filepath.IsLocal(within) {
@@ -60,7 +63,7 @@ func Exported(ctx context.Context, folder string) (*Registry, Version, error) {
 	return r, v, nil
 }
 
-// readWhole reads a file that is expected to be so long.
+// readWhole reads a file, unless its length in bytes is not the given one.
 func readWhole(path string, length int64) ([]byte, error) {
 	about, err := os.Stat(path)
 	if err != nil {

@@ -29,11 +29,12 @@ func (r *Registry) History(ctx context.Context, model string) ([]Event, error) {
 	return mergeByTime(versions, remarks, events), errors.Join(err1, err2, err3)
 }
 
-// Moves yields the moves of an alias, the latest first, and reads each one only when it is its turn: a caller that
-// looks for a recent one pays for what is recent, not for all nights. A move that cannot be read is an error of kind
-// Damaged, after which the earlier ones follow; after any other error nothing does.
+// Moves yields the moves of an alias, the latest first. Each is read only when it is its turn, so that looking for a
+// recent move costs few reads, however long the history is. A move that cannot be read is yielded as an error of kind
+// Damaged, and the earlier ones follow; any other error ends the sequence.
 func (r *Registry) Moves(ctx context.Context, model, alias string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		// The latest move is in the alias itself. If that is damaged, the history tells how many there were.
 		now, _, err := r.readAlias(ctx, model, alias)
 		last := now.Last.Sequence
 		switch {
@@ -45,7 +46,7 @@ func (r *Registry) Moves(ctx context.Context, model, alias string) iter.Seq2[Eve
 				yield(Event{}, err)
 				return
 			}
-			last++ // the one that only the alias held
+			last++ // the latest move is perhaps only in the alias
 		case err != nil:
 			yield(Event{}, err)
 			return
@@ -53,6 +54,7 @@ func (r *Registry) Moves(ctx context.Context, model, alias string) iter.Seq2[Eve
 			return
 		}
 
+		// All others are in the history, numbered from 1.
 		for n := last - 1; n > 0; n-- {
 			object := eventObject(model, alias, n)
 			e, _, err := loadRecord(ctx, r, object, func(e *eventRecord) error { return e.check(model, alias, n) })
@@ -66,10 +68,11 @@ func (r *Registry) Moves(ctx context.Context, model, alias string) iter.Seq2[Eve
 	}
 }
 
-// lastRecorded is the number of the last move in an alias's history, by the names of its objects.
+// lastRecorded returns the number of the last move in an alias's history, by the names of its objects; 0 if there is
+// none.
 func (r *Registry) lastRecorded(ctx context.Context, model, alias string) (last int, err error) {
 	err = r.listNames(ctx, historyDir(model)+alias+"/", func(object string) {
-		if of, n, ok := parseEventObject(model, object); ok && of == alias {
+		if name, n, ok := parseEventObject(model, object); ok && name == alias {
 			last = max(last, n)
 		}
 	})
@@ -97,9 +100,9 @@ func (r *Registry) readMoves(ctx context.Context, model string) ([]recordedEvent
 			return nil, err
 		}
 
+		// The alias's last move, if it has not been copied into the history yet.
 		i := slices.IndexFunc(events, func(e recordedEvent) bool {
-			return e.Alias == a.Name &&
-				e.Sequence == a.Last.Sequence
+			return e.Alias == a.Name && e.Sequence == a.Last.Sequence
 		})
 		switch {
 		case i < 0:
@@ -117,7 +120,8 @@ func (r *Registry) readMoves(ctx context.Context, model string) ([]recordedEvent
 		findBrokenMoves(model, events))
 }
 
-// readHistory returns the events that were copied into the history.
+// readHistory returns the events that were copied into the history, in the order of their objects' names. If some
+// cannot be read, the others are returned with an error.
 func (r *Registry) readHistory(ctx context.Context, model string) ([]recordedEvent, error) {
 	type place struct {
 		object, alias string
@@ -143,8 +147,8 @@ func (r *Registry) readHistory(ctx context.Context, model string) ([]recordedEve
 	})
 }
 
-// checkGaps reports missing events of an alias: there are none unless they were deleted. events are by alias and
-// sequence.
+// checkGaps returns an error about events that are missing between others, or before the first, of an alias: somebody
+// has deleted them. events are sorted by alias and sequence.
 func checkGaps(model string, events []recordedEvent) error {
 	var errs []error
 	for i, e := range events {
@@ -161,12 +165,13 @@ func checkGaps(model string, events []recordedEvent) error {
 	return errors.Join(errs...)
 }
 
-// mergeByTime orders by time. The moves of one alias keep their sequence, whatever the clocks of their authors: a move
-// counts as not earlier than the previous one, and than the registration of its version.
+// mergeByTime returns registrations, remarks and moves as one list of events, by time. Clocks of their authors may
+// differ, so a move counts as no earlier than the move of the alias before it, and than the registration of its
+// version: the moves of an alias keep their sequence. events are the moves, by alias and sequence.
 func mergeByTime(versions []Version, remarks, events []Event) []Event {
 	type timed struct {
 		Event
-		at time.Time
+		at time.Time // by which it is sorted
 	}
 
 	var all []timed
@@ -202,8 +207,8 @@ func mergeByTime(versions []Version, remarks, events []Event) []Event {
 	return out
 }
 
-// linkOf is what an alias's next move records of the previous one: the SHA-256 of its record or, for the first move, of
-// the history's name.
+// linkOf returns what an alias's next move holds of its last one (Event.Previous): the SHA-256 of its record or, for
+// the first move, that of the history's name. So moves form a chain, in which none can be changed unnoticed.
 func linkOf(now Alias) (string, error) {
 	if now.Last.Sequence == 0 {
 		return chainStart(now.Model, now.Name), nil
@@ -218,7 +223,8 @@ func linkOf(now Alias) (string, error) {
 // chainStart binds a chain to its alias, so that another alias's history cannot be substituted.
 func chainStart(model, alias string) string { return sum([]byte(historyDir(model) + alias)) }
 
-// recordSum is the SHA-256 of a version's record, by which a move states exactly what it made live.
+// recordSum returns the SHA-256 of a version's record, its version.json. A move holds it, and so states exactly to what
+// it points the alias.
 func (r *Registry) recordSum(ctx context.Context, model string, number int) (string, error) {
 	data, _, err := r.readObject(ctx, versionDir(model, number)+versionFile, maxRecord)
 	if err != nil {
@@ -227,13 +233,13 @@ func (r *Registry) recordSum(ctx context.Context, model string, number int) (str
 	return sum(data), nil
 }
 
-// findBrokenMoves reports the moves that do not start where the previous one ended, or that do not hold its SHA-256:
-// the previous one was changed since, or not written by a registry. events are by alias and sequence; a missing
-// predecessor is left to checkGaps.
+// findBrokenMoves returns an error about the moves that do not start where the move before ended, or that do not hold
+// its SHA-256: then one of the two was changed later, or not written by this package. events are sorted by alias and
+// sequence. A move whose predecessor is missing is left to checkGaps.
 func findBrokenMoves(model string, events []recordedEvent) error {
 	var errs []error
 	for i, e := range events {
-		want, from := chainStart(model, e.Alias), 0
+		want, from := chainStart(model, e.Alias), 0 // of the first move
 		switch {
 		case i > 0 && events[i-1].Alias == e.Alias && events[i-1].Sequence == e.Sequence-1:
 			want, from = events[i-1].sum, events[i-1].To
@@ -276,11 +282,11 @@ type Verification struct {
 // Verify reads everything that a model has: each version's files with their checksums, each alias, and each history
 // along its chain. The error joins those of all damaged items; the result is returned even with an error.
 func (r *Registry) Verify(ctx context.Context, model string) (*Verification, error) {
+	// The files of all versions.
 	versions, err1 := r.Versions(ctx, model)
 	if versions == nil && problem.Is(err1, problem.NotFound) { // not even a model
 		return nil, err1
 	}
-
 	out := &Verification{Model: model, Versions: len(versions), Moves: []string{}, Heads: []Head{}}
 	errs := []error{err1}
 	for _, v := range versions {
@@ -293,6 +299,7 @@ func (r *Registry) Verify(ctx context.Context, model string) (*Verification, err
 		}
 	}
 
+	// The moves of all aliases, whose chains readMoves checks, and the last one of each.
 	moves, err := r.readMoves(ctx, model)
 	errs = append(errs, err)
 	for i, m := range moves {
@@ -310,7 +317,8 @@ func (r *Registry) Verify(ctx context.Context, model string) (*Verification, err
 	return out, errors.Join(errs...)
 }
 
-// checkMoved compares the records of versions with what the moves to them recorded.
+// checkMoved returns an error about versions whose record is not what a move to them recorded, or is missing, and about
+// aliases that point at a deleted version. moves are sorted by alias and sequence.
 func (r *Registry) checkMoved(ctx context.Context, model string, moves []recordedEvent, versions []Version) error {
 	var errs []error
 	s, err := r.scanVersions(ctx, model)

@@ -27,7 +27,8 @@ type listed struct {
 	last      int          // the highest of all; 0 for none
 }
 
-// listVersions lists the names of a model's objects and sorts its versions by what there is of them.
+// listVersions lists the names of a model's objects, and tells from them which versions are complete, which numbers are
+// only claimed, and which are marked as deleted.
 func (r *Registry) listVersions(ctx context.Context, model string) (listed, error) {
 	l := listed{marked: map[int]bool{}}
 	claims := map[int]bool{}
@@ -49,7 +50,7 @@ func (r *Registry) listVersions(ctx context.Context, model string) (listed, erro
 		return l, err
 	}
 
-	// A claim is complete once its version exists, or existed.
+	// Leave only the claims whose version does not exist, and has not been deleted.
 	for _, n := range l.committed {
 		delete(claims, n)
 	}
@@ -63,8 +64,8 @@ func (r *Registry) listVersions(ctx context.Context, model string) (listed, erro
 	return l, nil
 }
 
-// findNewest returns the newest version that was not deleted; 0 if there is none. Only the marks of newer ones are
-// read.
+// findNewest returns the number of the newest version that was not deleted; 0 if there is none. Of the marks of
+// deletion it reads only those of newer versions.
 func (r *Registry) findNewest(ctx context.Context, model string) (int, error) {
 	l, err := r.listVersions(ctx, model)
 	if err != nil {
@@ -84,8 +85,8 @@ type scanned struct {
 	deleted   []int // ascending
 }
 
-// scanVersions lists the versions that are there, and those that were deleted: their marks are read, since a deletion
-// may have been withdrawn.
+// scanVersions lists the numbers of the versions that exist, and of those that were deleted. It reads the marks of
+// deletion, since a deletion may have been withdrawn. A mark that cannot be read hides its version.
 func (r *Registry) scanVersions(ctx context.Context, model string) (s scanned, err error) {
 	l, err := r.listVersions(ctx, model)
 	if err != nil {
@@ -93,7 +94,7 @@ func (r *Registry) scanVersions(ctx context.Context, model string) (s scanned, e
 	}
 	marked := slices.Sorted(maps.Keys(l.marked))
 	withdrawn, _ := readAll(ctx, marked, func(ctx context.Context, n int) (int, error) {
-		return n, r.notDeleted(ctx, model, n) // a mark that cannot be read hides the version
+		return n, r.notDeleted(ctx, model, n) // an error leaves n out of withdrawn
 	})
 	if err := ctx.Err(); err != nil {
 		return s, err
@@ -189,8 +190,13 @@ func readAll[K, V any](ctx context.Context, keys []K, read func(context.Context,
 	return out, errors.Join(errs...)
 }
 
-// Get finds a version: ref is its number, an alias, "latest" for the newest unless that is an alias, or empty for the
-// champion, or the newest version if there is no champion. The error for a missing one says what exists.
+// Get finds a version of a model by ref:
+//
+//   - a number or an alias means that version;
+//   - "latest" means the newest version, unless there is an alias of that name;
+//   - an empty ref means the champion or, if there is none, the newest version.
+//
+// The error for a version that does not exist is of kind NotFound, and says what exists.
 func (r *Registry) Get(ctx context.Context, model, ref string) (Version, error) {
 	if err := checkModel(model); err != nil {
 		return Version{}, err
@@ -223,8 +229,8 @@ func (r *Registry) Get(ctx context.Context, model, ref string) (Version, error) 
 	return r.readVersion(ctx, model, newest)
 }
 
-// readVersion returns a version by its number. The error about one that was never there says which ones there are; a
-// deleted one is a *DeletedError.
+// readVersion returns a version by its number. The error for a deleted version is a *DeletedError. That for a version
+// that never existed is of kind NotFound, and says which ones there are.
 func (r *Registry) readVersion(ctx context.Context, model string, number int) (Version, error) {
 	if err := r.notDeleted(ctx, model, number); err != nil {
 		return Version{}, err
@@ -245,7 +251,7 @@ func (r *Registry) readVersion(ctx context.Context, model string, number int) (V
 	return Version{}, missing("version", strconv.Itoa(number), hint)
 }
 
-// formatRanges formats numbers, ascending and each once, as 1-3, 5.
+// formatRanges formats numbers, which may be in any order and repeated, as ascending ranges such as 1-3, 5.
 func formatRanges(numbers []int) string {
 	numbers = slices.Compact(slices.Sorted(slices.Values(numbers)))
 	var parts []string
@@ -265,7 +271,8 @@ func formatRanges(numbers []int) string {
 	return strings.Join(parts, ", ")
 }
 
-// noModel is the error about a model without versions.
+// noModel returns the error about a model without versions, which suggests one that is spelled alike. If the models
+// cannot be listed, it returns that error.
 func (r *Registry) noModel(ctx context.Context, model string) error {
 	models, err := r.Models(ctx)
 	if err != nil {
@@ -290,8 +297,8 @@ func (r *Registry) ReadJSON(ctx context.Context, v Version, name string, into an
 	return nil
 }
 
-// ReadFile reads a file of a version and verifies the registered length and SHA-256. A missing file is
-// not found, one that has changed is damaged.
+// ReadFile reads a file of a version and verifies its registered length and SHA-256. The error is of kind NotFound if
+// the version has no such file, and of kind Damaged if the file's object is missing or has other bytes.
 func (r *Registry) ReadFile(ctx context.Context, v Version, name string) ([]byte, error) {
 	f, ok := v.File(name)
 	if !ok {

@@ -60,7 +60,7 @@ func parseNumber(text string) (int, bool) {
 	return n, err == nil && n >= 1 && n <= maxNumber && strconv.Itoa(n) == text
 }
 
-// parseVersionObject splits the name of an object under versionsDir.
+// parseVersionObject splits the name of an object under versionsDir into the version's number and the rest of the name.
 func parseVersionObject(model, object string) (number int, rest string, ok bool) {
 	text, found := strings.CutPrefix(object, versionsDir(model))
 	number0, rest, slash := strings.Cut(text, "/")
@@ -68,7 +68,8 @@ func parseVersionObject(model, object string) (number int, rest string, ok bool)
 	return number, rest, found && slash && valid
 }
 
-// parseEventObject splits the name of an object under historyDir.
+// parseEventObject splits the name of an object under historyDir into the alias and the number of the move. It is false
+// for a name that eventObject would not make.
 func parseEventObject(model, object string) (alias string, sequence int, ok bool) {
 	text, found := strings.CutPrefix(object, historyDir(model))
 	alias, file, slash := strings.Cut(text, "/")
@@ -117,6 +118,7 @@ type (
 	}
 )
 
+// encode returns a record as the JSON that is stored. The same record always gives the same bytes.
 func encode(record any) ([]byte, error) {
 	data, err := json.MarshalIndent(record, "", "  ")
 	if err != nil {
@@ -128,7 +130,8 @@ func encode(record any) ([]byte, error) {
 // Record returns the version as stored in its version.json.
 func (v Version) Record() ([]byte, error) { return encode(versionRecord{format, v}) }
 
-// decode reads a record of this build's format, and checks it against its name.
+// decode decodes a record, and returns an error of kind Damaged if it is of another format or check rejects it.
+// object is the name of its object, for the error.
 func decode[T any](object string, data []byte, check func(*T) error) (T, error) {
 	var head struct {
 		Format int `json:"format"`
@@ -150,7 +153,8 @@ func decode[T any](object string, data []byte, check func(*T) error) (T, error) 
 	return v, nil
 }
 
-// loadRecord reads an object that holds a record.
+// loadRecord reads and decodes an object that holds a record, and returns its generation, at, for a later replace. The
+// error for an object that does not exist wraps blob.ErrNotExist.
 func loadRecord[T any](ctx context.Context, r *Registry, object string, check func(*T) error) (v T, at blob.Generation,
 	err error) {
 	data, at, err := r.readObject(ctx, object, maxRecord)
@@ -183,8 +187,8 @@ func (r *Registry) loadKey(ctx context.Context, model, key string) (int, error) 
 	return c.Number, err
 }
 
-// check checks a record that was read: that it is of this version, and its files in order, each in an object where it
-// may be.
+// check returns an error if a record that was read is not that of the version, or if its files are not sorted by name
+// or not in objects where they may be.
 func (v *versionRecord) check(model string, number int) error {
 	if v.Model != model || v.Number != number {
 		return fmt.Errorf("it describes version %d of %.60q", v.Number, v.Model)
@@ -209,7 +213,8 @@ func (v *versionRecord) check(model string, number int) error {
 	return nil
 }
 
-// check wants a possible name, size and checksum, and an object of the version itself.
+// check returns an error unless the file has a valid name, size and checksum, and is in an object of the version
+// itself.
 func (f File) check(model string, number int) error {
 	if err := checkFileName(f.Name); err != nil {
 		return err
@@ -223,9 +228,10 @@ func (f File) check(model string, number int) error {
 	return nil
 }
 
-// check checks a move of an alias. Only a removal may lead to no version.
+// check returns an error for a move of an alias that the package cannot have written. Only a removal may lead to no
+// version.
 func (e Event) check() error {
-	least := 1
+	least := 1 // of To
 	switch e.Kind {
 	case Promoted, RolledBack:
 	case Removed:
@@ -247,7 +253,7 @@ func (e Event) check() error {
 	return Act{By: e.By, Why: e.Why, At: e.At}.check()
 }
 
-// check checks that an alias is where its last move ended.
+// check returns an error if a record that was read is not that of the alias, or not where its last move ended.
 func (a *aliasRecord) check(model, alias string) error {
 	if a.Model != model || a.Name != alias || a.Last.Alias != alias || a.Last.To != a.Version {
 		return fmt.Errorf("it is %.60q of %.60q at version %d", a.Name, a.Model, a.Version)
@@ -258,6 +264,7 @@ func (a *aliasRecord) check(model, alias string) error {
 	return a.Last.check()
 }
 
+// check returns an error if a record that was read is not that of the alias's move with this number.
 func (e *eventRecord) check(model, alias string, sequence int) error {
 	if e.Model != model || e.Alias != alias || e.Sequence != sequence {
 		return fmt.Errorf("it is event %d of %.60q of %.60q", e.Sequence, e.Alias, e.Model)
@@ -265,7 +272,8 @@ func (e *eventRecord) check(model, alias string, sequence int) error {
 	return e.Event.check()
 }
 
-// readObject returns the whole object, which is damaged if it is longer than limit or its checksum is never right.
+// readObject returns a whole object and its generation. The error is of kind Damaged if the object is longer than limit
+// bytes, or if its checksum stays wrong when it is read again.
 func (r *Registry) readObject(ctx context.Context, object string, limit int64) ([]byte, blob.Generation, error) {
 	data, attrs, err := blob.ReadAll(ctx, r.store, object, limit)
 	switch {
@@ -293,8 +301,9 @@ func (r *Registry) create(ctx context.Context, object string, record any) (creat
 // maxRaces bounds the retries of a change that others' changes have overtaken.
 const maxRaces = 20
 
-// replace writes a record in place of the one of a generation. done is false if another process was faster. If only the
-// answer to the write was lost, the object has the record.
+// replace writes a record if the object's generation is still at. done is false, without an error, if another process
+// has changed the object. A retry of the store may find that the first attempt had been written although its answer
+// was lost; the object then has the record, and done is true.
 func (r *Registry) replace(ctx context.Context, object string, at blob.Generation, data []byte) (done bool, err error) {
 	_, err = r.store.Put(ctx, object, at, bytes.NewReader(data))
 	if err == nil {
@@ -310,7 +319,7 @@ func (r *Registry) replace(ctx context.Context, object string, at blob.Generatio
 	return bytes.Equal(there, data), nil
 }
 
-// overtaken is the error after maxRaces.
+// overtaken returns the error of a change that others have overtaken maxRaces times.
 func overtaken(object string) error {
 	return fmt.Errorf("registry: write %s: gave up after %d attempts, each overtaken by another change: %w", object,
 		maxRaces, blob.ErrPrecondition)

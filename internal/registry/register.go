@@ -64,8 +64,8 @@ type registration struct {
 	number     int
 }
 
-// claimNumber finds the number that belongs to the key, or takes the next one. FORMAT.md explains why callers with the
-// same key cannot get different numbers.
+// claimNumber sets w.number: the number that belongs to the key already, or the next free one, which it claims.
+// FORMAT.md explains why concurrent callers with the same key cannot get different numbers.
 func (w *registration) claimNumber(ctx context.Context) error {
 	l, err := w.listVersions(ctx, w.model) // before looking for the key's own object
 	if err != nil {
@@ -82,6 +82,7 @@ func (w *registration) claimNumber(ctx context.Context) error {
 		return err
 	}
 
+	// The model's first version also lists the model.
 	if len(l.committed) == 0 {
 		if _, err := w.create(ctx, modelObject(w.model), modelRecord{format, w.model}); err != nil {
 			return err
@@ -90,8 +91,10 @@ func (w *registration) claimNumber(ctx context.Context) error {
 	return w.recordKey(ctx)
 }
 
-// findOrTake looks for the key among the claims that are not committed, and otherwise takes the first free number.
+// findOrTake sets w.number to that of the key's claim, if it is among the claims without a version in l, the listing of
+// the model's versions. Otherwise it claims the first free number.
 func (w *registration) findOrTake(ctx context.Context, l listed) error {
+	// An earlier call with the key may have died after its claim.
 	for _, n := range l.claimed {
 		mine, err := w.isMine(ctx, n)
 		if mine || err != nil {
@@ -100,6 +103,7 @@ func (w *registration) findOrTake(ctx context.Context, l listed) error {
 		}
 	}
 
+	// Others may claim numbers at the same time, so try one after the other.
 	for n := l.last + 1; n <= maxNumber; n++ {
 		created, err := w.create(ctx, versionDir(w.model, n)+claimFile, claimRecord{format, w.model, n, w.key})
 		if err != nil {
@@ -107,7 +111,7 @@ func (w *registration) findOrTake(ctx context.Context, l listed) error {
 		}
 
 		mine := created
-		if !created {
+		if !created { // it may be the key's all the same: claimed by a concurrent call, or if an answer was lost
 			if mine, err = w.isMine(ctx, n); err != nil {
 				return err
 			}
@@ -120,7 +124,7 @@ func (w *registration) findOrTake(ctx context.Context, l listed) error {
 	return wrong("model", "%s has no version number left", w.model)
 }
 
-// isMine reports whether a claim is the key's. An unreadable claim is not: its number is taken.
+// isMine reports whether a number is claimed for the key. A damaged claim counts as another key's: its number is taken.
 func (w *registration) isMine(ctx context.Context, number int) (bool, error) {
 	c, err := w.loadClaim(ctx, w.model, number)
 	if problem.Is(err, problem.Damaged) {
@@ -145,8 +149,9 @@ func (w *registration) recordKey(ctx context.Context) error {
 	return err
 }
 
-// writeFiles writes the files under their names, or, where a dead attempt has left other bytes there, beside them.
-// Writing again what is there is harmless.
+// writeFiles writes the files and returns where each is, by name. A file's object has the file's name, unless an
+// earlier attempt, which was never completed, has left other bytes there; then its name includes the checksum. A file
+// that is there already is not written again.
 func (w *registration) writeFiles(ctx context.Context) ([]File, error) {
 	var written []File
 	for _, name := range slices.Sorted(maps.Keys(w.files)) {
@@ -188,7 +193,8 @@ func (w *registration) putFile(ctx context.Context, f File) (bool, error) {
 	return err == nil && sum(data) == f.SHA256, err
 }
 
-// commit makes the version visible; of several attempts the first one counts.
+// commit makes the version visible by writing its record, version.json, and returns it as it was stored. If another
+// attempt has done so first, its record counts, and must have the same files.
 func (w *registration) commit(ctx context.Context, v Version) (Version, error) {
 	object := versionDir(w.model, w.number) + versionFile
 	created, err := w.create(ctx, object, versionRecord{format, v})
@@ -207,7 +213,8 @@ func (w *registration) commit(ctx context.Context, v Version) (Version, error) {
 	return w.checkSame(there)
 }
 
-// checkSame returns the existing version if its files are those to be registered.
+// checkSame returns v, a version that exists under the key, if its files have the names and checksums of those to be
+// registered. Otherwise the error is a *ConflictError.
 func (w *registration) checkSame(v Version) (Version, error) {
 	conflict := func(file string) error {
 		return &ConflictError{fmt.Sprintf("registry: version %d of %s is already registered under the key %s, with a "+
@@ -232,9 +239,9 @@ func (w *registration) checkSame(v Version) (Version, error) {
 	return v, nil
 }
 
-// Find returns the version registered under a key, at any time. An error of kind NotFound says
-// that there is none, or a *DeletedError that there was one. A version whose own record is damaged is returned with an
-// error of kind Damaged, and then only has model, number and key.
+// Find returns the version that was registered under a key. An error of kind NotFound says that there is none; if it
+// is a *DeletedError, there was one. A version whose own record is damaged is returned with an error of kind Damaged,
+// and then has only model, number and key.
 func (r *Registry) Find(ctx context.Context, model, key string) (Version, error) {
 	for _, err := range []error{checkModel(model), checkKey(key)} {
 		if err != nil {
@@ -265,7 +272,8 @@ func (r *Registry) Find(ctx context.Context, model, key string) (Version, error)
 }
 
 // numberOfKey returns the number that belongs to a key. The error for an unused key wraps blob.ErrNotExist. If the
-// key's own object is damaged, all versions and claims are searched: the key's claim was written before it.
+// key's own object is damaged, it searches all versions and claims instead: the claim was written before that object.
+// If they do not have the key, the error is that of the damaged object.
 func (r *Registry) numberOfKey(ctx context.Context, model, key string) (int, error) {
 	number, err := r.loadKey(ctx, model, key)
 	if !problem.Is(err, problem.Damaged) {

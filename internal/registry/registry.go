@@ -38,7 +38,7 @@ const (
 	MaxPast      = 100 // versions to which an alias can be rolled back
 )
 
-// mostBytes bounds a file of a version.
+// mostBytes returns how many bytes a version's file of that name may have.
 func mostBytes(name string) int64 {
 	if strings.HasSuffix(name, ".json") {
 		return maxJSONBytes
@@ -184,7 +184,8 @@ func checkFiles(files map[string][]byte) error {
 	return nil
 }
 
-// checkText checks what people read later: UTF-8 without control characters, not too long.
+// checkText returns an error unless a text is UTF-8 without control characters, of at most maxText bytes and, if it is
+// required, not empty: people read it later. what names the text in the error.
 func checkText(what, text string, required bool) error {
 	if required && strings.TrimSpace(text) == "" {
 		return wrong(what, "empty; later readers of the history need it")
@@ -192,15 +193,14 @@ func checkText(what, text string, required bool) error {
 	if len(text) > maxText || !utf8.ValidString(text) {
 		return wrong(what, "use up to %d bytes of UTF-8", maxText)
 	}
-	if i := strings.IndexFunc(text, func(r rune) bool {
-		return unicode.IsControl(r) && r != '\n' &&
-			r != '\t'
-	}); i >= 0 {
+	control := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+	if i := strings.IndexFunc(text, control); i >= 0 {
 		return wrong(what, "a control character at byte %d", i)
 	}
 	return nil
 }
 
+// checkTime returns an error for a time that is not set, or that JSON cannot represent.
 func checkTime(at time.Time) error {
 	if at.IsZero() || at.UTC().Year() < 1 || at.UTC().Year() > 9999 {
 		return wrong("time", "%v; use the time of the event", at)
@@ -208,7 +208,7 @@ func checkTime(at time.Time) error {
 	return nil
 }
 
-// check wants a name, a reason and a time: the history is read by people who were not there.
+// check returns an error unless there are a name, a reason and a time: people who were not there read the history.
 func (a Act) check() error {
 	if err := checkText("by", a.By, true); err != nil {
 		return err
@@ -219,7 +219,8 @@ func (a Act) check() error {
 	return checkTime(a.At)
 }
 
-// check wants a name and a time, but no reason, and facts that are few, finite and short.
+// check returns an error unless there are a name and a time. The reason may be empty. Metrics must be finite, and texts
+// as checkText says.
 func (i Info) check() error {
 	if err := checkText("by", i.By, true); err != nil {
 		return err
@@ -251,25 +252,29 @@ func (i Info) check() error {
 	return checkTime(i.At)
 }
 
-// utc returns a time as it comes back from JSON.
+// utc returns a time as it comes back from JSON: in UTC, without a reading of the monotonic clock.
 func utc(t time.Time) time.Time { return t.UTC().Round(0) }
 
+// sum returns the SHA-256 in hexadecimal.
 func sum(data []byte) string {
 	s := sha256.Sum256(data)
 	return hex.EncodeToString(s[:])
 }
 
-// wrong is an argument that cannot be registered: what it is, and what would be right.
+// wrong returns an error of kind Input about an argument that is not valid. what names the argument; the formatted text
+// says what is wrong with it and what would be right.
 func wrong(what, format string, args ...any) error {
 	return problem.New(problem.Input, "registry: %s: %s", what, fmt.Sprintf(format, args...))
 }
 
-// missing is a model, version, alias or file that does not exist. The hint, which may be empty, says what does.
+// missing returns an error of kind NotFound about a model, version, alias or file. The hint, which may be empty, begins
+// with a space and says what exists.
 func missing(kind, name, hint string) error {
 	return problem.New(problem.NotFound, "registry: there is no %s %.80q%s", kind, name, hint)
 }
 
-// Damaged is an object that differs from what the registry wrote.
+// Damaged returns an error of kind problem.Damaged about an object that is not as the registry wrote it; err says what
+// is wrong.
 func Damaged(object string, err error) error {
 	return problem.Wrap(problem.Damaged, err, "registry: %s is damaged", object)
 }
@@ -284,13 +289,14 @@ func (e *ConflictError) Error() string { return e.msg }
 // Kind is problem.Conflict.
 func (*ConflictError) Kind() problem.Kind { return problem.Conflict }
 
-// movedError is an alias that is not where the caller expects it.
+// movedError returns a *ConflictError about an alias that is not in the state that the caller expects.
 func movedError(now Alias, expect Expect) error {
 	return &ConflictError{fmt.Sprintf("registry: %s of %s points at %s (expected: %s): somebody has moved it "+
 		"meanwhile; look at the history and decide again",
 		now.Name, now.Model, versionName(now.Version), versionName(expect.Version))}
 }
 
+// versionName names a version for people; 0 is none.
 func versionName(n int) string {
 	if n == 0 {
 		return "no version"

@@ -36,7 +36,7 @@ func (m Remarks) Bad() (r Remark, ok bool) {
 	return r, r.Kind == MarkedBad
 }
 
-// check rejects an invalid remark.
+// check returns an error for a remark of another kind, or without a name, a reason or a time.
 func (r Remark) check() error {
 	switch r.Kind {
 	case MarkedBad, Cleared:
@@ -54,7 +54,8 @@ func (r *Registry) Remarks(ctx context.Context, model string, number int) (Remar
 	return m, err
 }
 
-// remarks reads a version's remarks and the generation on which the next write depends; absent ones are empty.
+// remarks reads a version's remarks and the generation of their object, on which the next write depends. A version
+// without remarks has none, which is no error.
 func (r *Registry) remarks(ctx context.Context, model string, number int) (Remarks, blob.Generation, error) {
 	m, generation, err := loadRecord(ctx, r, remarksObject(model, number), func(m *remarksRecord) error {
 		if m.Model != model || m.Version != number {
@@ -89,7 +90,8 @@ func (r *Registry) ClearBad(ctx context.Context, model string, number int, act A
 	return r.setBad(ctx, model, number, Cleared, act)
 }
 
-// setBad appends to the remarks on an existing version, unless it is as it is to be.
+// setBad appends a remark of kind to, MarkedBad or Cleared, to those on an existing version. If the last remark says
+// the same already, nothing is written.
 func (r *Registry) setBad(ctx context.Context, model string, number int, to EventKind, act Act) error {
 	for _, err := range []error{checkModel(model), act.check()} {
 		if err != nil {
@@ -100,6 +102,7 @@ func (r *Registry) setBad(ctx context.Context, model string, number int, to Even
 		return err
 	}
 
+	// Read, append and write, again if another process has written meanwhile.
 	object := remarksObject(model, number)
 	for range maxRaces {
 		now, generation, err := r.remarks(ctx, model, number)
@@ -125,8 +128,10 @@ func (r *Registry) setBad(ctx context.Context, model string, number int, to Even
 	return overtaken(object)
 }
 
-// readRemarks returns the marks on all versions, and the deletions, as events.
+// readRemarks returns the remarks on all versions of a model, and the deletions, as events. If some cannot be read, the
+// others are returned with an error.
 func (r *Registry) readRemarks(ctx context.Context, model string) ([]Event, error) {
+	// The remarks.
 	var numbers []int
 	err := r.listNames(ctx, remarksDir(model), func(object string) {
 		name := strings.TrimSuffix(strings.TrimPrefix(object, remarksDir(model)), jsonSuffix)
@@ -148,6 +153,7 @@ func (r *Registry) readRemarks(ctx context.Context, model string) ([]Event, erro
 		}
 	}
 
+	// The deletions, of which notDeleted tells by an error.
 	s, err := r.scanVersions(ctx, model)
 	if err != nil {
 		return nil, err
@@ -164,14 +170,16 @@ func (r *Registry) readRemarks(ctx context.Context, model string) ([]Event, erro
 	return events, err1
 }
 
-// usable returns nil for a version that an alias may be moved to.
+// usable returns nil if an alias may be moved to a version, and otherwise the reason, or the error that kept it from
+// being known.
 func (r *Registry) usable(ctx context.Context, model string, number int) error {
 	why, err := r.whyUnusable(ctx, model, number)
 	return cmp.Or(err, why)
 }
 
-// whyUnusable says why an alias may not be moved to a version: it was deleted, or marked bad, or a file of it is
-// damaged. err is any other reason.
+// whyUnusable returns why an alias may not be moved to a version: it was deleted, it is marked bad, or one of its
+// files, all of which are read, is damaged. why is nil if it may. err says that this is not known, or that there
+// never was such a version.
 func (r *Registry) whyUnusable(ctx context.Context, model string, number int) (why, err error) {
 	v, err := r.readVersion(ctx, model, number)
 	if err != nil {

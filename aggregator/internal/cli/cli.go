@@ -44,8 +44,8 @@ func Run(ctx context.Context, w Setup) int {
 	return program.Execute(ctx, w.World, root)
 }
 
-// withAggregator connects, runs use with an aggregator, and closes what was opened. Metrics are pushed every so often
-// to OTEL_EXPORTER_OTLP_ENDPOINT, if set.
+// withAggregator connects to the backends, calls use with an aggregator, and closes what it opened. Metrics are
+// pushed to OTEL_EXPORTER_OTLP_ENDPOINT, if that is set: at the end and, unless every is 0, at that interval.
 func (w *Setup) withAggregator(ctx context.Context, every time.Duration, use func(*conclude.Aggregator,
 	*telemetry.Telemetry) error) (err error) {
 	var env environment.Deployment
@@ -71,6 +71,7 @@ func (w *Setup) withAggregator(ctx context.Context, every time.Duration, use fun
 	return use(a, measuring)
 }
 
+// reconcileCommand returns the command that checks all open sweeps once.
 func reconcileCommand(w *Setup) *cobra.Command {
 	return &cobra.Command{
 		Use:     "reconcile",

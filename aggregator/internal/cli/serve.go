@@ -21,6 +21,7 @@ import (
 	"coppice/internal/telemetry"
 )
 
+// serveCommand returns the command that runs the service.
 func serveCommand(w *Setup) *cobra.Command {
 	listen := "127.0.0.1:8080"
 	cmd := &cobra.Command{
@@ -82,8 +83,9 @@ func (w *Setup) serve(ctx context.Context, a *conclude.Aggregator, address strin
 	return program.Serve(ctx, server, l, 0, goodbye)
 }
 
-// callersAt creates the authenticator for a server at an address. It returns nil, which accepts all callers, only if
-// nothing is configured and the address is reachable only from this machine.
+// callersAt creates the authenticator for a server that listens at an address. It returns nil, which accepts all
+// callers, only if none are configured and the address can be reached only from this machine. If others could reach
+// it, settings are required; the error then says which.
 func (w *Setup) callersAt(ctx context.Context, at net.Addr) (program.Callers, error) {
 	var env environment.CallersEnv
 	if err := w.Environment(ctx, &env, callersRemedy); err != nil {
@@ -140,11 +142,12 @@ func handler(a *conclude.Aggregator, callers program.Callers, flush func(context
 	return http.MaxBytesHandler(program.Prompt(mux), maxEnvelope)
 }
 
-// keepConnection takes program.Prompt's closing back: the request's body will be read.
+// keepConnection removes the header by which program.Prompt has the connection closed. That is for requests whose
+// body is not read; these are verified, and it will be.
 func keepConnection(w http.ResponseWriter) { w.Header().Del("Connection") }
 
-// handlePush processes a message of a push subscription. What is not one is refused with 400, or 413 if it is too long,
-// and so not acknowledged.
+// handlePush processes a message of a push subscription, and answers 204, or 500 if it should be sent again. A request
+// that is no such message is refused with 400, or 413 if it is too long, and so not acknowledged.
 func handlePush(a *conclude.Aggregator, w http.ResponseWriter, r *http.Request) {
 	var p pushed
 	body, err := io.ReadAll(r.Body)
@@ -166,7 +169,8 @@ func handlePush(a *conclude.Aggregator, w http.ResponseWriter, r *http.Request) 
 	http.Error(w, "not a Pub/Sub push message", status)
 }
 
-// answer asks the caller to retry after a failure. The reason goes to the log, not to the caller.
+// answer answers a request that was acted on: 204, or after an error 500, so that the caller tries again. The error is
+// logged under what was done, and not told to the caller.
 func answer(a *conclude.Aggregator, w http.ResponseWriter, what string, err error) {
 	if err != nil {
 		conclude.Report(a.Log, what, err)

@@ -14,16 +14,18 @@ import (
 const (
 	// maxECE bounds the calibration error beyond what chance explains, as a share of the base rate.
 	maxECE = 0.25
-	draws  = 20
-	// chanceErrors is how many standard errors of the calibration error are put down to chance.
+	// draws is how many times labels are drawn to find out what chance explains.
+	draws = 20
+	// chanceErrors is how many standard errors of the calibration error are put down to chance: 1 % of good models
+	// exceed them.
 	chanceErrors = 2.33
 )
 
-// earlierRatio bounds predictions / labels on rows of earlier nights.
+// earlierRatio bounds the sum of predictions over the sum of labels on rows of earlier nights.
 var earlierRatio = [2]float64{0.75, 1.3334}
 
-// calibration requires that probabilities are right: in total, over their range, and better than the base
-// rate.
+// calibration adds the checks that probabilities are right: their sum, over their range (the calibration error), and
+// that they are better than the base rate. Without tonight's predictions it adds none.
 func (d *decision) calibration(g sweep.Gate, e Evidence) {
 	t := &e.Tonight
 	if len(t.New) == 0 {
@@ -37,6 +39,7 @@ func (d *decision) calibration(g sweep.Gate, e Evidence) {
 	d.checkBaseRate(g.Confidence, t)
 }
 
+// sumOf adds up predictions.
 func sumOf(predictions []float64) (sum float64) {
 	for _, p := range predictions {
 		sum += p
@@ -44,8 +47,10 @@ func sumOf(predictions []float64) (sum float64) {
 	return sum
 }
 
-// checkRatio compares the sum of the predictions with that of the labels. A model may be as far off as old, the
-// predictions of the latest sound version: then the rate has changed, or these rows are special.
+// checkRatio adds the check that the sum of the new model's predictions, over that of the labels, is not shown to be
+// outside bounds. A model that fails passes all the same if its predictions add up to those of the latest sound
+// version, old, within the same bounds: then the rate has changed, or these rows are special. rows names them for
+// people.
 func (d *decision) checkRatio(e Evidence, rows string, bounds [2]float64, confidence float64, r *Judged,
 	old []float64) {
 	m := mustLookUp("calibration_ratio")
@@ -60,6 +65,7 @@ func (d *decision) checkRatio(e Evidence, rows string, bounds [2]float64, confid
 		positives(i.Value), humanize.Comma(int64(len(r.New))), rows, 100*confidence,
 		describeDeviation(i.Low, bounds[1]), describeDeviation(i.High, bounds[0]),
 		describeDeviation(bounds[0], i.High), describeDeviation(bounds[1], i.Low))
+
 	like := sumOf(r.New) / sumOf(old)
 	if !check.Passed && e.Champion != 0 && old != nil && like >= bounds[0] && like <= bounds[1] {
 		check.Passed = true
@@ -68,8 +74,8 @@ func (d *decision) checkRatio(e Evidence, rows string, bounds [2]float64, confid
 	d.add(check)
 }
 
-// describeDeviation describes ratio, of what was predicted to what was observed, with enough digits to differ from the
-// other.
+// describeDeviation says by how much more or fewer were predicted than observed, given the ratio of the two. It has
+// enough digits to differ from the ratio other, which stands beside it in a sentence.
 func describeDeviation(ratio, other float64) string {
 	switch {
 	case math.Abs(ratio-1) < 0.0005:
@@ -82,7 +88,7 @@ func describeDeviation(ratio, other float64) string {
 	return text + " more"
 }
 
-// positives is deviation as part of a sentence.
+// positives returns describeDeviation as part of a sentence about positive labels.
 func positives(ratio float64) string {
 	if d := describeDeviation(ratio, 1); d != "as many" {
 		return d + " positives than observed"
@@ -90,8 +96,10 @@ func positives(ratio float64) string {
 	return "as many positives as observed"
 }
 
-// checkCalibrationError compares the calibration error with that of perfectly calibrated predictions, whose labels are
-// drawn from them.
+// checkCalibrationError adds the check that the calibration error (ECE) is not larger than chance explains by more than
+// maxECE of the base rate. What chance explains is the error of predictions that are right: labels are drawn by them,
+// several times. A model that fails passes all the same if the latest sound version's error is as large, within chance.
+// It adds nothing if the error is not defined or no label is positive.
 func (d *decision) checkCalibrationError(seed uint64, r *Judged) {
 	m, in := mustLookUp("ece"), r.input(r.New)
 	value, err := m.Eval(in)
@@ -99,6 +107,7 @@ func (d *decision) checkCalibrationError(seed uint64, r *Judged) {
 		return
 	}
 
+	// The mean error over the draws, and the mean of its square.
 	base, weights := 0.0, 0.0
 	chance, squares := 0.0, 0.0
 	drawn := in
@@ -117,6 +126,8 @@ func (d *decision) checkCalibrationError(seed uint64, r *Judged) {
 		}
 		chance, squares = chance+v/draws, squares+v*v/draws
 	}
+
+	// The base rate.
 	for i, l := range in.Label {
 		w := 1.0
 		if in.Weight != nil {
@@ -146,9 +157,9 @@ func (d *decision) checkCalibrationError(seed uint64, r *Judged) {
 	d.add(check)
 }
 
-// checkBaseRate requires that the model beats the base rate. On a table of weak signal and few rows a first night could
-// never show that, so its value has to; every later night is compared with the champion, and fails only if shown not
-// to.
+// checkBaseRate adds the check that the model beats the base rate, by its normalized entropy: below 1. A first version
+// needs a value below 1, not an interval: on a table with a weak signal and few rows it could never show more. A later
+// version is also compared with the champion, and fails only if its whole interval is at 1 or above.
 func (d *decision) checkBaseRate(confidence float64, r *Judged) {
 	i, err := mustLookUp("normalized_entropy").Interval(r.input(r.New), metric.Confidence{Level: confidence})
 	if err != nil {
@@ -164,8 +175,9 @@ func (d *decision) checkBaseRate(confidence float64, r *Judged) {
 	d.add(check)
 }
 
-// checkConstant requires that a first version of numbers or orders beats one prediction for all rows, as entropy does
-// of probabilities. A metric for which that is not known, or which has an aim, is not checked.
+// checkConstant adds the check that a first version of a regression or a ranking scores better by metric m than one
+// prediction for all rows does, as checkBaseRate does for probabilities. It adds none if what one prediction scores is
+// not known, or if the metric is best at a value of its own (Aim), not at its lowest or highest.
 func (d *decision) checkConstant(m metric.Metric, r *Judged) {
 	in := r.input(r.New)
 	value, err := m.Eval(in)
@@ -182,9 +194,9 @@ func (d *decision) checkConstant(m metric.Metric, r *Judged) {
 	d.add(check)
 }
 
-// balance requires that no column carries the model by itself: such a column is usually a leak of the label. Where
-// trees draw their columns, some of the first do without it and spread the gain, so that of a first version it is
-// enough that the column alone ranks the label all but perfectly.
+// balance adds the check that no column has more than gate.max_share of the gain of the first trees: such a column
+// usually gives away the label. If trees draw their columns at random, some of the first do without that column and
+// spread the gain. So a first version also fails if one column alone ranks the label all but perfectly (Evidence.Leak).
 func (d *decision) balance(g sweep.Gate, e Evidence) {
 	if len(e.Shares) < 2 { // a single column cannot be out of balance
 		return
@@ -201,6 +213,7 @@ func (d *decision) balance(g sweep.Gate, e Evidence) {
 	d.add(check)
 }
 
+// mustLookUp returns a metric that is known to exist; it panics if it does not.
 func mustLookUp(name string) metric.Metric {
 	m, err := metric.Lookup(name)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package judge decides whether a model may become the champion, from predictions alone: it reads nothing, and the same
-// evidence gives the same verdict. It has three parts, each of which gives a reason in a sentence: selection (is it
-// better than the champion, beyond chance), calibration (are its probabilities right) and balance (does no column carry
-// the model by itself).
+// Package judge decides whether a new model may become the champion, the version in production, from predictions alone:
+// it reads nothing, and the same evidence gives the same verdict. It has three parts, each of which gives a reason in a
+// sentence: selection (is it no worse than the champion, beyond chance), calibration (are its probabilities right) and
+// balance (does no column carry the model by itself). A version is sound if nothing was found to be wrong with it.
 package judge
 
 import (
@@ -19,7 +19,7 @@ type Judged struct {
 	Label, Weight []float32 // Weight may be nil
 	Group         []uint64  // may be nil
 	Values        map[string][]float32
-	New, Old      []float64 // Old is nil when there is no champion's prediction
+	New, Old      []float64 // predictions of the new model and of the champion; Old may be nil
 	Last          []float64 // of Evidence.Latest; nil if that is the champion
 }
 
@@ -56,8 +56,9 @@ func (r *Judged) input(pred []float64) metric.Input {
 	return metric.Input{Label: r.Label, Weight: r.Weight, Group: r.Group, Pred: pred, Values: r.Values}
 }
 
-// Judge decides whether a new version may be promoted, and says why: what blocks comes first, then the comparison with
-// the champion, then calibration.
+// Judge decides whether a new version may be promoted, and says why. Data or labels that are known to be wrong block it
+// at once, and no other check is made. Otherwise it is compared with the champion by metric m, its probabilities and
+// columns are checked, and it passes if all checks do.
 func Judge(g sweep.Gate, m metric.Metric, e Evidence) *sweep.GateDecision {
 	d := &decision{&sweep.GateDecision{Metric: m.Name, Champion: e.Champion}}
 	if len(e.Blocked) > 0 {
@@ -78,6 +79,7 @@ func Judge(g sweep.Gate, m metric.Metric, e Evidence) *sweep.GateDecision {
 		return d.GateDecision
 	}
 
+	// Compared with the champion, and by itself.
 	compared := true
 	if e.Champion != 0 {
 		compared = d.selection(g, m, e)
@@ -115,9 +117,12 @@ const (
 	checkShare       = "share"
 )
 
+// add adds a check to the decision.
 func (d *decision) add(c sweep.GateCheck) { d.Checks = append(d.Checks, c) }
 
-// conclude summarises the checks in one sentence: if any fails, only the failing ones; otherwise all that passed.
+// conclude sets the verdict and its reason: those of the failed checks or, if all passed, of the comparisons. compared
+// says whether the new model could be compared with the champion. promote is the gate's: whether passing is enough. A
+// version that fails only because it gains too little is still sound.
 func (d *decision) conclude(compared bool, promote string) {
 	var refusals, gains []string
 	d.Sound = compared
@@ -143,7 +148,7 @@ func (d *decision) conclude(compared bool, promote string) {
 	}
 }
 
-// pass decides for the version, unless a person has to.
+// pass decides that the version passes. It is promoted unless gate.promote, in promote, leaves that to a person.
 func (d *decision) pass(promote, reason string) {
 	d.Passed, d.Sound, d.Verdict, d.Reason = true, true, sweep.VerdictPromoted, reason
 	if promote != sweep.PromoteAuto {

@@ -20,7 +20,9 @@ const (
 	fewestOf    = 25    // positive rows of a class that is judged; fewer are not significant
 )
 
-// WrongLabels describes what the champion's predictions show to be wrong with tonight's labels.
+// WrongLabels says, in sentences, what the latest sound version's predictions show to be wrong with tonight's labels,
+// compared with those of earlier nights. It is nil if nothing is, for labels that are neither binary nor classes, and
+// if that version's predictions are missing on either.
 func WrongLabels(e Evidence) []string {
 	reference := joinNights(e.Earlier)
 	witness := latest(&e.Tonight)
@@ -56,6 +58,7 @@ func WrongLabels(e Evidence) []string {
 	return found
 }
 
+// ranking says that tonight's AUC, an interval, is far below that of earlier nights; empty if it is not.
 func ranking(tonight metric.Interval, before float64) string {
 	if tonight.High >= 0.5+labelsKept*(before-0.5) {
 		return ""
@@ -64,13 +67,14 @@ func ranking(tonight metric.Interval, before float64) string {
 		"%.4f: tonight's labels are not like theirs", tonight.Value, tonight.Low, tonight.High, before)
 }
 
-// calibrated says how the ratio of predictions to labels has changed since earlier nights; empty if it has not, by
-// much.
+// calibrated says that tonight's ratio of predictions to labels, an interval, differs from that of earlier nights by a
+// factor of more than labelsRatio. It is empty if it does not, or if tonight's ratio may be near 1.
 func calibrated(tonight metric.Interval, before float64) string {
 	nearest := max(tonight.Low, min(tonight.High, before)) // the point of the interval closest to the earlier value
 	if !(before > 0) || !(nearest > 0) || math.Abs(math.Log(nearest/before)) <= math.Log(labelsRatio) {
 		return ""
 	}
+
 	// After a change that lasts, the latest version is right tonight, and wrong on nights before the change.
 	if right := max(tonight.Low, min(tonight.High, 1)); math.Abs(math.Log(right)) <= math.Log(labelsRatio) {
 		return ""
@@ -83,12 +87,16 @@ func calibrated(tonight metric.Interval, before float64) string {
 // listedClasses is how many classes a reason names.
 const listedClasses = 3
 
-// wrongClasses is ranking for each class against all others. A champion may also have fallen behind in one class, such
-// as one that depends on a column of which it has not seen tonight's values. So either tonight's own model does not
-// know the class either, or another class has taken its place. Shares are left to the contract: a product of which
-// there is more tonight is no wrong label.
+// wrongClasses says which classes the latest sound version no longer tells from all others, by the same rule as
+// ranking. tonight and before are its predictions for tonight's rows and for those of earlier nights.
+//
+// That alone may also mean that the version has fallen behind in a class, such as one that depends on a column of which
+// it has not seen tonight's values. So one of two things must be true, too: tonight's own model does not know the class
+// either, or the version finds another class in its rows. How frequent classes are is not judged here: more of one
+// product is no wrong label.
 func wrongClasses(e Evidence, tonight, before metric.Input) (found []string) {
-	c := metric.Confidence{Level: 1 - (1-labelsLevel)/float64(len(e.Classes)), Seed: e.Seed} // together err as one
+	// A level at which all classes together err as often as one comparison (Bonferroni).
+	c := metric.Confidence{Level: 1 - (1-labelsLevel)/float64(len(e.Classes)), Seed: e.Seed}
 	m := mustLookUp("auc")
 	for k, name := range e.Classes {
 		now, then := ofClass(tonight, k, k), ofClass(before, k, k)
@@ -121,7 +129,8 @@ func wrongClasses(e Evidence, tonight, before metric.Input) (found []string) {
 	return found
 }
 
-// ofClass has the label 1 for the rows of class k, and the probability of class by as the prediction.
+// ofClass returns the rows with binary labels: 1 for class k and 0 for all others. The prediction of a row is its
+// probability of class by. in has a probability for each class in each row.
 func ofClass(in metric.Input, k, by int) metric.Input {
 	n := len(in.Pred) / max(1, len(in.Label))
 	out := metric.Input{Weight: in.Weight, Label: make([]float32, len(in.Label)), Pred: make([]float64, len(in.Label))}
@@ -134,6 +143,7 @@ func ofClass(in metric.Input, k, by int) metric.Input {
 	return out
 }
 
+// positive counts the rows with the label 1; all other labels must be 0.
 func positive(in metric.Input) (rows int) {
 	for _, l := range in.Label {
 		rows += int(l)
@@ -141,8 +151,8 @@ func positive(in metric.Input) (rows int) {
 	return rows
 }
 
-// checkClassShares requires that a model of several classes beats always predicting their shares, as entropy does of
-// two.
+// checkClassShares adds the check that a model of several classes has a lower loss than one that always predicts the
+// classes' shares, as checkBaseRate does for two. It adds none if all rows are of one class.
 func (d *decision) checkClassShares(g sweep.Gate, e Evidence) {
 	in := e.Tonight.input(e.Tonight.New)
 	i, err := mustLookUp("multi_logloss").Interval(in, metric.Confidence{Level: g.Confidence})

@@ -19,8 +19,9 @@ type pool struct {
 	nights []int // versions that keep the rows, ascending; 0 is tonight
 }
 
-// poolNights compares with a model on several nights' rows, of which old returns its predictions; nights without any
-// are left out. why says why there is no comparison.
+// poolNights compares the new model with an older one on the rows of several nights; old returns the older model's
+// predictions for a night. Nights without predictions of both are left out, and so are those on which the metric is not
+// defined. If none is left, why says why there is no comparison; otherwise it is empty.
 //
 // Nights differ by more than their rows explain, so the gain is the mean over nights in a random-effects model
 // (DerSimonian and Laird 1986, "Meta-analysis in clinical trials"): what varies between nights widens the interval.
@@ -34,7 +35,7 @@ func poolNights(m metric.Metric, c metric.Confidence, nights []Judged,
 			continue
 		}
 		one, err := m.Compare(n.input(n.New), old(n), c)
-		if err != nil { // labels all alike, for instance
+		if err != nil { // such as labels of one class
 			why = err.Error()
 			continue
 		}
@@ -43,6 +44,7 @@ func poolNights(m metric.Metric, c metric.Confidence, nights []Judged,
 		p.nights = append(p.nights, n.Night)
 	}
 	slices.Sort(p.nights)
+
 	switch len(each) {
 	case 0:
 		if why == "" {
@@ -54,15 +56,19 @@ func poolNights(m metric.Metric, c metric.Confidence, nights []Judged,
 		return p, ""
 	}
 
+	// Weights are inverse variances. A night on which both models predict the same has no variance; then rows weigh.
 	weights := make([]float64, len(each))
 	between := betweenNights(each)
 	for i, one := range each {
 		weights[i] = 1 / (one.Error*one.Error + between)
-		if math.IsInf(weights[i], 1) { // the same predictions in a night: then by rows
+		if math.IsInf(weights[i], 1) {
 			weights = rows
 			break
 		}
 	}
+
+	// The weighted mean of the gains, and its error. The values of both models are the means over all rows.
+	// Conversions to float64 keep products from being fused with sums, so that all processors compute the same bits.
 	var sum float64
 	p.Method = each[0].Method
 	for i, one := range each {
@@ -80,7 +86,8 @@ func poolNights(m metric.Metric, c metric.Confidence, nights []Judged,
 	return p, ""
 }
 
-// betweenNights is the variance of the true gain between nights, as far as the rows' own errors do not explain it.
+// betweenNights estimates the variance of the true gain between nights, beyond what the errors of each night explain
+// (DerSimonian and Laird). It is 0 if that explains all, or if a night has no error.
 func betweenNights(each []metric.Comparison) float64 {
 	var sum, squares, mean, q float64
 	for _, one := range each {
@@ -97,7 +104,8 @@ func betweenNights(each []metric.Comparison) float64 {
 	return max(0, (q-float64(len(each)-1))/(sum-squares/sum))
 }
 
-// describeRows says for people how many rows of which nights are pooled; night 0 is tonight.
+// describeRows says for people how many rows of which nights are pooled; night 0 is tonight. If they are all of the
+// night of the version against, which is named in the sentence before, that version is not named again.
 func (p *pool) describeRows(against int) string {
 	rows := humanize.Comma(int64(p.rows)) + " rows"
 	switch {
@@ -117,7 +125,8 @@ func earlier(versions []int) string {
 		strings.ReplaceAll(strings.Trim(fmt.Sprint(versions), "[]"), " ", ", "))
 }
 
-// joinNights puts several nights' rows together; Old becomes the predictions of the latest sound version.
+// joinNights appends several nights' rows to each other. Old becomes the predictions of the latest sound version.
+// Nights without its predictions, or without those of the new model, are left out. Night and Values are not set.
 func joinNights(nights []Judged) (all Judged) {
 	for i := range nights {
 		n := &nights[i]
@@ -133,7 +142,7 @@ func joinNights(nights []Judged) (all Judged) {
 		case all.Weight != nil:
 			all.Weight = append(all.Weight, ones(len(n.Label))...)
 		}
-		for _, g := range n.Group { // keep the groups of different nights apart
+		for _, g := range n.Group { // the same group on another night is another group
 			all.Group = append(all.Group, g^uint64(n.Night)*0x9e3779b97f4a7c15)
 		}
 		all.Label, all.New = append(all.Label, n.Label...), append(all.New, n.New...)

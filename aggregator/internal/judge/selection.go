@@ -10,11 +10,13 @@ import (
 	"coppice/internal/sweep"
 )
 
-// selection compares the new model with the champion on tonight's rows, and with the latest sound version, which is
-// usually the same, on those of earlier nights. Tonight's labels cannot have influenced earlier rows, and an old
-// champion would be no measure there. If the champion cannot score tonight's rows, the earlier ones decide. It reports
-// whether the models could be compared at all.
+// selection adds the checks that the new model is not worse than the champion on tonight's rows, and not worse than
+// the latest sound version, which is usually the champion, on rows of earlier nights. Tonight's labels cannot have
+// influenced earlier rows. An old champion that newer versions have not replaced would be too low a bar there. If the
+// champion cannot score tonight's rows, the earlier ones decide. It reports whether the models could be compared at
+// all.
 func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compared bool) {
+	// compare pools nights' rows; not says why they cannot be used, if it is known already.
 	c := metric.Confidence{Level: g.Confidence, Seed: e.Seed}
 	compare := func(rows []Judged, not string, old func(*Judged) []float64) (pool, string) {
 		if not != "" {
@@ -22,6 +24,8 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 		}
 		return poolNights(m, c, rows, old)
 	}
+
+	// Tonight's rows; earlier nights that neither model has seen, or else the one that the older model was trained on.
 	tonight, notTonight := compare([]Judged{e.Tonight}, e.NotTonight, champion)
 	away, home := e.divideNights()
 	reference, notReference := compare(away, e.NotReference, latest)
@@ -29,6 +33,7 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 		reference, notReference = compare(home, e.NotReference, latest)
 	}
 
+	// Which of the two gives the decision's numbers.
 	decides := tonight
 	switch {
 	case notTonight == "":
@@ -42,9 +47,11 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 	d.Old, d.New, d.Rows = decides.Old, decides.New, decides.rows
 	margin := marginOf(g, decides.Old)
 
+	// On tonight's rows the model fails if it is surely worse by more than the margin. While there are few earlier
+	// nights to compare with, it already fails if it is probably worse.
 	if notTonight == "" {
 		worse := tonight.High < -margin
-		if len(e.Gains) < fewGains { // earlier nights have little to say
+		if len(e.Gains) < fewGains {
 			worse = tonight.WorseBy(cmp.Or(g.Margin, 2*margin))
 		}
 		d.add(checkNotWorse(m, tonight, checkTonight, d.Champion, margin, worse))
@@ -79,14 +86,16 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 	return true
 }
 
-// measure is the version that the new model is compared with on rows of earlier nights.
+// measure returns the version with which the new model is compared on rows of earlier nights: the latest sound one.
 func (e *Evidence) measure() int { return cmp.Or(e.Latest, e.Champion) }
 
+// fewGains is the number of earlier gains below which they do not tell by how much models usually differ.
 const fewGains = 5
 
-// usualDifference is what honest nights let models differ by, as a share of the value: five times the median gain of up
-// to 14 versions before, on rows of earlier nights. A model fails from three quarters on: two and a half standard
-// deviations. With few of them it is twice the margin.
+// usualDifference returns by how much models of good nights differ, as a share of the metric's value: five times the
+// median of the absolute gains of up to 14 versions before, on rows of earlier nights. A model fails from three
+// quarters of it on, which is about two and a half standard deviations of such gains. With fewer than fewGains, it is
+// twice the default margin.
 func (e *Evidence) usualDifference() float64 {
 	if len(e.Gains) < fewGains {
 		return 2 * sweep.DefaultMargin
@@ -107,9 +116,9 @@ func Gains(d *sweep.GateDecision) (out []float64) {
 	return out
 }
 
-// divideNights divides the earlier nights into those of which neither model has seen a row (away), and the night on
-// which the measure itself was trained (home). There, the measure knows the day and the new model does not, so more is
-// demanded: the new model fails only if it is shown to be worse by more than the margin.
+// divideNights divides the earlier nights into home, the night of the older model itself (measure), and away, all
+// others. On the home night the older model was trained on rows of the same day and the new one was not. So the new
+// model fails there only if it is surely worse by more than the margin.
 func (e *Evidence) divideNights() (away, home []Judged) {
 	for _, n := range e.Earlier {
 		if n.Night == e.measure() {
@@ -121,8 +130,10 @@ func (e *Evidence) divideNights() (away, home []Judged) {
 	return away, home
 }
 
-// champion and latest return the predictions of the champion, and of the latest sound version.
+// champion returns the champion's predictions; nil if there are none.
 func champion(r *Judged) []float64 { return r.Old }
+
+// latest returns the predictions of the latest sound version, which may be the champion.
 func latest(r *Judged) []float64 {
 	if r.Last != nil {
 		return r.Last
@@ -130,8 +141,8 @@ func latest(r *Judged) []float64 {
 	return r.Old
 }
 
-// Worse reports whether a model is shown to be worse than another one by more than the margin allows, New and Old in r,
-// and says how much. number is the other one's.
+// Worse reports whether the model that made r.New is shown to be worse, by more than the gate's margin, than the one
+// that made r.Old, which is version number. why says by how much.
 func Worse(g sweep.Gate, m metric.Metric, r Judged, number int) (worse bool, why string) {
 	p, not := poolNights(m, metric.Confidence{Level: g.Confidence}, []Judged{r}, champion)
 	margin := marginOf(g, p.Old)
@@ -141,8 +152,8 @@ func Worse(g sweep.Gate, m metric.Metric, r Judged, number int) (worse bool, why
 	return worse, checkNotWorse(m, p, checkTonight, number, margin, worse).Reason
 }
 
-// Doubt is why a decision does not trust the night that it was about: the first check that failed on other rows, or of
-// the model by itself; empty if none did.
+// Doubt says why a decision gives reason to doubt the night's rows: the first check that the model trained on them has
+// failed, on rows of earlier nights or by itself. It is empty if there is none.
 func Doubt(d *sweep.GateDecision) string {
 	for _, c := range d.Checks {
 		if !c.Passed && c.Name != checkTonight && c.Name != checkGain {
@@ -152,12 +163,12 @@ func Doubt(d *sweep.GateDecision) string {
 	return ""
 }
 
-// marginOf is the gate's margin in the metric's units.
+// marginOf returns the gate's margin in the metric's units. The default is a share of the older model's value, old.
 func marginOf(g sweep.Gate, old float64) float64 {
 	return cmp.Or(g.Margin, sweep.DefaultMargin*math.Abs(old))
 }
 
-// Better reports whether a model is shown to be better than another one on the rows, New and Old in r.
+// Better reports whether the model that made r.New is shown to be better than the one that made r.Old.
 func Better(g sweep.Gate, m metric.Metric, r Judged) bool {
 	p, not := poolNights(m, metric.Confidence{Level: g.Confidence}, []Judged{r}, champion)
 	return not == "" && p.Better(0)
@@ -178,7 +189,8 @@ func (d *decision) refuseComparison(notTonight, notReference string) {
 		Reason: fmt.Sprintf("version %d cannot be compared: %s; fix that, or promote by hand", d.Champion, why)})
 }
 
-// checkNotWorse requires that the new model is not worse than a version.
+// checkNotWorse returns the check called name that compares the new model with a version, by comparison p. It fails if
+// worse, which the caller has decided. margin is only named in the reason.
 func checkNotWorse(m metric.Metric, p pool, name string, version int, margin float64, worse bool) sweep.GateCheck {
 	check := p.check(name, !worse)
 	check.Version = version
@@ -199,8 +211,9 @@ func checkNotWorse(m metric.Metric, p pool, name string, version int, margin flo
 	return check
 }
 
-// requireGain requires that the new model is shown to be better than the champion by more than least. What earlier
-// nights show counts as well: a single night's rows seldom show a small gain.
+// requireGain adds the check that the new model is shown to be better than the champion by more than least, on the rows
+// of tonight and of earlier nights together: those of a single night seldom show a small gain. notTonight and
+// notReference are empty if the respective rows can be used.
 func (d *decision) requireGain(least float64, m metric.Metric, c metric.Confidence, e Evidence,
 	notTonight, notReference string) {
 	var rows []Judged
@@ -224,12 +237,13 @@ func (d *decision) requireGain(least float64, m metric.Metric, c metric.Confiden
 	d.add(check)
 }
 
+// check returns a check with the comparison's numbers, without a reason.
 func (p *pool) check(name string, passed bool) sweep.GateCheck {
 	return sweep.GateCheck{Name: name, Passed: passed, Value: p.Gain, Low: p.Low, High: p.High, Rows: p.rows,
 		New: p.New, Old: p.Old}
 }
 
-// interval is the gain with its interval.
+// interval returns the gain and its interval for people.
 func (p *pool) interval() string {
 	return fmt.Sprintf("gain %s (%s to %s)", sweep.Digits(p.Gain, 2), sweep.Digits(p.Low, 2), sweep.Digits(p.High, 2))
 }
