@@ -34,7 +34,7 @@ const (
 	Silent   End = "silent"   // no sign of life, and the trial was not taken over
 )
 
-// Attempt is one claim of a trial.
+// Attempt is one claim of a trial: one task's work on it, from the claim to the last sign of life.
 type Attempt struct {
 	Trial   int       `json:"trial"`
 	Claim   int       `json:"claim"`
@@ -47,10 +47,10 @@ type Attempt struct {
 	End     End       `json:"end"`
 	Trees   int       `json:"trees"` // at its last sign of life
 
-	alone bool // a final training for several machines, by one: the others have left
+	alone bool // a training that one machine finished, though it may have been meant for several
 }
 
-// Seconds is how long the attempt lasted.
+// Seconds returns how long the attempt lasted.
 func (a Attempt) Seconds() float64 { return a.To.Sub(a.From).Seconds() }
 
 // Ledger is a sweep's usage at one moment.
@@ -70,25 +70,25 @@ type Ledger struct {
 	most    map[int]int     // most machines at once, by job
 }
 
-// MachinesOf is the most machines that job n had at once.
+// MachinesOf returns the most machines that job n had at once.
 func (l *Ledger) MachinesOf(n int) int { return l.most[n] }
 
-// claimed is what the objects say about one claim.
+// claimed is what the objects of a sweep say about one claim.
 type claimed struct {
 	claim    sweep.Claim
 	beat     sweep.Heartbeat // zero before the first
-	released bool
-	paused   bool
+	released bool            // its task gave the trial up
+	paused   bool            // its task released the trial because that had to wait for others
 }
 
-// clock is the time, as the ledger knows it.
+// clock has the current time, and the latest time at which anything of the sweep can have been alive.
 type clock struct {
 	now    time.Time
 	latest time.Time // nothing of the sweep was alive after this
 }
 
-// clock returns the current time and the latest time at which anything of the sweep can have been alive: for a
-// concluded sweep, a task that has not stopped a takeover time after the end is dead. Without an end that is now.
+// clock returns the clock for the current time. While the sweep has not ended, both times are now. Once it has, a task
+// lives at most one takeover time longer, since it notices the end or is taken for dead by then.
 func (r *Reader) clock(now time.Time) clock {
 	if last := r.Ended.Add(time.Duration(r.Plan.Takeover)); !r.Ended.IsZero() && last.Before(now) {
 		return clock{now, last}
@@ -96,8 +96,8 @@ func (r *Reader) clock(now time.Time) clock {
 	return clock{now, now}
 }
 
-// makeLedger makes the ledger of a plan at a time. It depends on nothing else, and not on the order or repetition of
-// claims and results.
+// makeLedger makes the ledger of a plan from its claims and results. It depends on nothing else, and not on the order
+// of the claims, which it sorts in place.
 func makeLedger(p *sweep.Plan, claims []claimed, results map[int]sweep.Result, when clock) Ledger {
 	slices.SortFunc(claims, func(a, b claimed) int {
 		return cmp.Or(cmp.Compare(a.claim.Trial, b.claim.Trial), cmp.Compare(a.claim.Claim, b.claim.Claim))
@@ -111,10 +111,11 @@ func makeLedger(p *sweep.Plan, claims []claimed, results map[int]sweep.Result, w
 	return l
 }
 
-// attempt returns the duration of a claim. Times outside the plan's life are clipped: clocks differ slightly, and
-// objects may be forged.
+// attempt returns how a claim's attempt ended and how long it lasted. last says that the trial has no later claim.
+// Times before the plan or after when.latest are moved to these bounds, since clocks differ slightly and objects may be
+// forged.
 func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, when clock) Attempt {
-	within := func(t time.Time) time.Time {
+	clip := func(t time.Time) time.Time {
 		if t.Before(p.Created) {
 			return p.Created
 		}
@@ -125,17 +126,19 @@ func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, 
 	}
 
 	a := Attempt{Trial: c.claim.Trial, Claim: c.claim.Claim, Job: p.JobNumber(c.claim.Job), Task: c.claim.Task,
-		Attempt: c.claim.Attempt, Host: c.claim.Host, Trees: c.beat.Trees, From: within(c.claim.At)}
+		Attempt: c.claim.Attempt, Host: c.claim.Host, Trees: c.beat.Trees, From: clip(c.claim.At)}
 	a.To = a.From
-	if beat := within(c.beat.At); beat.After(a.To) {
+	if beat := clip(c.beat.At); beat.After(a.To) {
 		a.To = beat
 	}
+
+	// A result ends the attempt only if its task wrote it. A task that gives a trial up for a dead one writes the
+	// result with the dead task's claim, but with its own task number.
 	r, ended := results[a.Trial]
 	switch {
-	// A task that gives up a dead claim's trial writes a result with the claim's number, but its own task number.
 	case ended && r.Claim == a.Claim && r.Task == a.Task && r.Attempt == a.Attempt:
 		a.End, a.Trees, a.alone = Finished, r.TreesGrown, r.Usage.Machines == 1
-		if end := within(r.Ended); end.After(a.To) {
+		if end := clip(r.Ended); end.After(a.To) {
 			a.To = end
 		}
 	case c.paused:
@@ -153,13 +156,13 @@ func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, 
 	return a
 }
 
-// span is a period in which something was alive.
+// span is a period in which a host or a task was alive.
 type span struct {
 	from, to time.Time
-	start    time.Time // of the first trial: the time before it is the lead
+	start    time.Time // of the first claim; the time before it is the lead
 }
 
-// addMachines adds up the machines of every job. Each job has its own machines at its own price.
+// addMachines adds up the machines of all jobs from l.Attempts. Each job has its own machines at its own price.
 func (l *Ledger) addMachines(p *sweep.Plan) {
 	by := map[int][]Attempt{}
 	l.seconds, l.most = map[int]float64{}, map[int]int{}
@@ -186,16 +189,19 @@ func (l *Ledger) addMachines(p *sweep.Plan) {
 	}
 }
 
-// used is the usage of one job's machines.
+// used is the usage of one job's machines: when the first began and the last ended, machine-seconds in all and before
+// machines' first claims, and the most machines at once.
 type used struct {
 	from, to      time.Time
 	seconds, lead float64
 	most          int // at once
 }
 
-// countMachines counts the machines of one job. Hosts and tasks are alive from their first claim, or the lead time
-// before it, to their last sign of life.
+// countMachines computes the usage of one job with the sizing z from its attempts, of which there is at least one.
+// Hosts and tasks are alive from the lead time before their first claim to their last sign of life. At any moment, the
+// number of machines is that of the hosts, or that needed for the tasks if this is larger, but at most the job's.
 func countMachines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
+	// Find the spans of hosts and tasks.
 	lead := leadTime(p)
 	type task struct{ index, attempt int }
 	hosts, tasks := map[string]span{}, map[task]span{}
@@ -210,6 +216,7 @@ func countMachines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 	}
 	keepAssistantsAlive(p, hosts, attempts)
 
+	// Between two events the numbers of hosts, tasks and starting hosts are constant.
 	events := listChanges(hosts, tasks)
 	u.from, u.to = events[0].at, events[len(events)-1].at
 	perVM, vms := max(z.TasksPerVM, 1), max(z.VMs, 1)
@@ -229,20 +236,24 @@ func countMachines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 	return u
 }
 
-// keepAssistantsAlive lets the machines that may take part in a final training live until its end: those that have
-// lived longest, as many as the spec wants. They wait for it and leave no objects of their own.
+// keepAssistantsAlive extends the spans of hosts that may take part in a final training by several machines to its end.
+// The machine that leads the training makes the only claim; the others wait for it and write no objects. They are taken
+// to be the hosts that have lived longest, as many as the spec wants.
 func keepAssistantsAlive(p *sweep.Plan, hosts map[string]span, attempts []Attempt) {
 	final, ok := p.Final()
 	wanted := p.Spec.FinalMachines() - 1
 	if !ok || wanted < 1 {
 		return
 	}
+
+	// The hosts that claimed the final trial, and how long others waited for it.
 	trainers, end := map[string]bool{}, time.Time{}
 	for _, a := range attempts {
 		if a.Trial == final {
 			trainers[a.Host] = true
 			until := a.To
-			// One that trained alone: the others tried for the takeover time, idled for as long, and left.
+
+			// If one machine finished alone, the others tried to join for a takeover time, idled for another, and left.
 			if patience := a.From.Add(2 * time.Duration(p.Takeover)); a.alone && patience.Before(until) {
 				until = patience
 			}
@@ -254,7 +265,8 @@ func keepAssistantsAlive(p *sweep.Plan, hosts map[string]span, attempts []Attemp
 	if len(trainers) == 0 {
 		return
 	}
-	// Of the other hosts those that lived longest; of equals the first by name, so that the result is always the same.
+
+	// Extend the other hosts that lived longest. Of equals the first by name, so that the result is always the same.
 	others := slices.DeleteFunc(slices.Collect(maps.Keys(hosts)), func(h string) bool { return trainers[h] })
 	slices.SortFunc(others, func(a, b string) int {
 		return cmp.Or(hosts[b].to.Compare(hosts[a].to), cmp.Compare(a, b))
@@ -264,7 +276,7 @@ func keepAssistantsAlive(p *sweep.Plan, hosts map[string]span, attempts []Attemp
 	}
 }
 
-// leadTime is how long a machine is assumed to run before its first claim.
+// leadTime returns how long a machine is assumed to run before its first claim, to start and to copy the dataset.
 func leadTime(p *sweep.Plan) time.Duration {
 	if p.Quote == nil {
 		return 0
@@ -272,7 +284,7 @@ func leadTime(p *sweep.Plan) time.Duration {
 	return time.Duration(p.Quote.LeadTime.Expected * float64(time.Second))
 }
 
-// listChanges returns the moments at which a host or a task begins or ends, in order.
+// listChanges returns the changes in the number of live hosts, live tasks and hosts before their first claim, by time.
 func listChanges[K comparable](hosts map[string]span, tasks map[K]span) []event {
 	var events []event
 	for _, s := range hosts {
@@ -286,14 +298,14 @@ func listChanges[K comparable](hosts map[string]span, tasks map[K]span) []event 
 	return events
 }
 
-// event is a change in the number alive.
+// event is a change in the numbers of hosts, tasks and starting hosts at one moment.
 type event struct {
 	at                     time.Time
 	hosts, tasks, starting int
 }
 
-// extendSpan makes the span of key include s, as a new one if there is none. Its start is that of the span that begins
-// first.
+// extendSpan extends the span of key so that it includes s, or adds s if there is none. The first claim is that of the
+// span that begins earlier.
 func extendSpan[K comparable](all map[K]span, key K, s span) {
 	have, ok := all[key]
 	if !ok {
@@ -315,8 +327,8 @@ func (l *Ledger) Exceeds(p *sweep.Plan, budget float64) bool {
 	return p.Quote != nil && l.Cost+p.Quote.ReserveCost() >= budget
 }
 
-// MinimumUsage describes a job of the sweep that had machines, whether or not any of them claimed a trial: a task that
-// repeatedly fails before its first claim, or waits for memory, costs as much as one that trains.
+// MinimumUsage is what Batch says of a job that had machines, whether or not any of them claimed a trial. A task that
+// fails before its first claim again and again, or waits for memory, costs as much as one that trains.
 type MinimumUsage struct {
 	Job       int       // its number
 	Submitted time.Time // no machine ran earlier
@@ -325,12 +337,14 @@ type MinimumUsage struct {
 	Waiting   int       // tasks that have no machine now
 }
 
-// AtLeast raises the ledger at the time now to the cost of the machines that each of those jobs has, from the lead time
-// before its first task to its end. It may include machines that Batch released early. One that came after the first
-// counts from its first claim; as long as it has none, from the start: what hung before its first claim is charged
-// while it hangs, and not afterwards.
+// AtLeast returns the ledger with its cost raised, for each of those jobs, to the cost of the machines that Batch gives
+// it. A job's first machine counts from the lead time before its first task to the job's end, or to now. A later
+// machine counts from the lead time before its first claim. A machine that has not claimed yet counts like the first
+// one, but only as long as that lasts: once it claims, the time before is no longer charged. The result may include
+// machines that Batch has released early.
 func (l Ledger) AtLeast(p *sweep.Plan, least []MinimumUsage, now time.Time) Ledger {
 	for _, f := range least {
+		// When the job's machines ran, by Batch.
 		from, to := f.Began.Add(-leadTime(p)), now
 		if from.Before(f.Submitted) {
 			from = f.Submitted
@@ -338,6 +352,8 @@ func (l Ledger) AtLeast(p *sweep.Plan, least []MinimumUsage, now time.Time) Ledg
 		if !f.Ended.IsZero() && f.Ended.Before(now) {
 			to = f.Ended
 		}
+
+		// Add up its machines. What the ledger has counted already is not counted again.
 		more, late := -l.seconds[f.Job], l.firstClaims(f.Job)
 		for i := range p.Placed(f.Job).Sizing.Machines(f.Waiting) {
 			start := from
@@ -356,7 +372,7 @@ func (l Ledger) AtLeast(p *sweep.Plan, least []MinimumUsage, now time.Time) Ledg
 	return l
 }
 
-// firstClaims is when each host of a job first claimed a trial, in order.
+// firstClaims returns the time of the first claim of each host of a job, in ascending order.
 func (l *Ledger) firstClaims(job int) []time.Time {
 	first := map[string]time.Time{}
 	for _, a := range l.Attempts {

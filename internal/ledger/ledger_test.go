@@ -22,18 +22,20 @@ import (
 
 var began = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
+// at returns the time so many seconds after the plan was made.
 func at(seconds float64) time.Time { return began.Add(time.Duration(seconds * float64(time.Second))) }
 
-// world is a sweep's bucket, written as tasks would.
-type world struct {
+// testSweep is a sweep whose objects a test writes as tasks would. Its methods take times in seconds after the plan.
+type testSweep struct {
 	t       testing.TB
 	store   blob.Store
 	plan    *sweep.Plan
 	results map[int]sweep.Result
 }
 
-// newWorld has machines at 3.60 USD an hour, so that a machine-second costs 0.1 cents, and 10 s before the first claim.
-func newWorld(t testing.TB, trials, vms, perVM int) *world {
+// newTestSweep plans a sweep on vms machines with perVM tasks each. A machine costs 3.60 USD an hour, so a
+// machine-second costs 0.1 cents; it runs for 10 s before its first claim, and a silent task is taken over after 90 s.
+func newTestSweep(t testing.TB, trials, vms, perVM int) *testSweep {
 	p := &sweep.Plan{Sweep: "night-1", Created: began, Takeover: sweep.Duration(90 * time.Second),
 		Heartbeat: sweep.Duration(10 * time.Second),
 		Sizing:    sweep.Sizing{VMs: vms, TasksPerVM: perVM, Tasks: vms * perVM},
@@ -42,10 +44,10 @@ func newWorld(t testing.TB, trials, vms, perVM int) *world {
 	for i := range trials {
 		p.Trials = append(p.Trials, sweep.Trial{Number: i})
 	}
-	return &world{t: t, store: blob.Memory(), plan: p, results: map[int]sweep.Result{}}
+	return &testSweep{t: t, store: blob.Memory(), plan: p, results: map[int]sweep.Result{}}
 }
 
-func (w *world) put(name string, v any) {
+func (w *testSweep) put(name string, v any) {
 	w.t.Helper()
 	data, err := json.Marshal(v)
 	if err == nil {
@@ -54,100 +56,102 @@ func (w *world) put(name string, v any) {
 	must.Do(w.t, err)
 }
 
-func (w *world) claim(trial, claim, task, attempt int, host string, from float64) {
+func (w *testSweep) claim(trial, claim, task, attempt int, host string, from float64) {
 	w.t.Helper()
 	w.put(sweep.Names(w.plan.Sweep).Claim(trial, claim), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: trial,
 		Claim: claim, Task: task, Attempt: attempt, Host: host, At: at(from)})
 }
 
-func (w *world) beat(trial, claim int, when float64) {
+func (w *testSweep) beat(trial, claim int, when float64) {
 	w.t.Helper()
 	w.put(sweep.Names(w.plan.Sweep).Heartbeat(trial, claim), sweep.Heartbeat{Format: 1, Trees: 7, At: at(when)})
 }
 
-func (w *world) result(trial, claim, task, attempt int, ended float64) {
+// result sets the result of a trial, which its last attempt wrote.
+func (w *testSweep) result(trial, claim, task, attempt int, ended float64) {
 	w.results[trial] = sweep.Result{Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: attempt,
 		Status: sweep.StatusDone, TreesGrown: 100, Ended: at(ended)}
 }
 
-func (w *world) read(now float64) ledger.Ledger {
+// read returns the ledger at a time, with a new Reader.
+func (w *testSweep) read(now float64) ledger.Ledger {
 	w.t.Helper()
 	return must.Get((&ledger.Reader{Store: w.store, Plan: w.plan}).Read(w.t.Context(), w.results, at(now)))(w.t)
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
-// TestNothingYet: a sweep without a claim has cost nothing.
+// TestNothingYet checks that a sweep without a claim has no attempts and has cost nothing.
 func TestNothingYet(t *testing.T) {
-	l := newWorld(t, 3, 2, 2).read(100)
+	l := newTestSweep(t, 3, 2, 2).read(100)
 	if l.MachineSeconds != 0 || len(l.Attempts) != 0 {
 		t.Errorf("a sweep without a claim: got %+v; want no attempts and no machine time", l)
 	}
 }
 
-// TestMachinesAreCounted: machine-seconds run from before the first claim on a host to the last sign of life there,
-// once per machine.
+// TestMachinesAreCounted checks machine-seconds: a machine runs from 10 s before the first claim on its host to the
+// last sign of life there, and several tasks on it count once.
 func TestMachinesAreCounted(t *testing.T) {
 	for name, tc := range map[string]struct {
-		write   func(*world)
-		seconds float64
-		lead    float64
-		at      float64
+		write   func(*testSweep)
+		seconds float64 // of machines
+		lead    float64 // of these, before machines' first claims
+		at      float64 // when the ledger is read
 	}{
 		// From 10 s before the first claim to the last result.
-		"one machine": {func(w *world) {
+		"one machine": {func(w *testSweep) {
 			w.claim(0, 0, 0, 0, "a", 30)
 			w.result(0, 0, 0, 0, 130)
 		}, 110, 10, 500},
-		"two tasks of a machine": {func(w *world) {
+		"two tasks of a machine": {func(w *testSweep) {
 			w.claim(0, 0, 0, 0, "a", 30)
 			w.result(0, 0, 0, 0, 130)
 			w.claim(1, 0, 1, 0, "a", 40)
 			w.result(1, 0, 1, 0, 100)
 		}, 110, 10, 500},
-		"two machines": {func(w *world) {
+		"two machines": {func(w *testSweep) {
 			w.claim(0, 0, 0, 0, "a", 30)
 			w.result(0, 0, 0, 0, 130)
 			w.claim(1, 0, 1, 0, "b", 40)
 			w.result(1, 0, 1, 0, 100)
 		}, 110 + 70, 20, 500},
 		// A machine waits between two trials of its task, and is paid for.
-		"a pause": {func(w *world) {
+		"a pause": {func(w *testSweep) {
 			w.claim(0, 0, 0, 0, "a", 30)
 			w.result(0, 0, 0, 0, 60)
 			w.claim(1, 0, 0, 0, "a", 100)
 			w.result(1, 0, 0, 0, 130)
 		}, 110, 10, 500},
-		"still running, seen a while ago": {func(w *world) {
+		"still running, seen a while ago": {func(w *testSweep) {
 			w.claim(0, 0, 0, 0, "a", 30)
 			w.beat(0, 0, 110)
 		}, 170, 10, 190},
-		"silent": {func(w *world) {
+		"silent": {func(w *testSweep) {
 			w.claim(0, 0, 0, 0, "a", 30)
 			w.beat(0, 0, 100)
 		}, 80, 10, 1000},
-		// The three machines' hosts have one name, but two of them could not hold five tasks.
-		"hosts of one name": {func(w *world) {
+		// The hosts of both machines have one name, but one machine could not hold four tasks.
+		"hosts of one name": {func(w *testSweep) {
 			for task := range 4 {
 				w.claim(task, 0, task, 0, "localhost", 30)
 				w.result(task, 0, task, 0, 130)
 			}
 		}, 220, 10, 500},
 		// Every task has a host name of its own; there are not more machines than planned.
-		"tasks with names of their own": {func(w *world) {
+		"tasks with names of their own": {func(w *testSweep) {
 			for task := range 4 {
 				w.claim(task, 0, task, 0, fmt.Sprint("container-", task), 30)
 				w.result(task, 0, task, 0, 130)
 			}
 		}, 220, 20, 500},
 		// The first machine is lost at 100 s; the next attempt of its task begins on another at 160 s.
-		"a preemption": {func(w *world) {
+		"a preemption": {func(w *testSweep) {
 			w.claim(0, 0, 0, 0, "a", 30)
 			w.beat(0, 0, 100)
 			w.claim(0, 1, 0, 1, "b", 160)
 			w.result(0, 1, 0, 1, 260)
 		}, 80 + 110, 20, 500},
-		"times out of this world": {func(w *world) {
+		"times before and after the sweep": {func(w *testSweep) {
 			w.claim(0, 0, 0, 0, "a", -1e6)
 			w.beat(0, 0, 1e6)
 			w.claim(1, 0, 1, 0, "b", 1e6)
@@ -155,25 +159,28 @@ func TestMachinesAreCounted(t *testing.T) {
 		}, 500 + 10, 10, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 5, 2, 2)
+			w := newTestSweep(t, 5, 2, 2)
 			tc.write(w)
 			l := w.read(tc.at)
 			if !near(l.MachineSeconds, tc.seconds) || !near(l.LeadSeconds, tc.lead) || !near(l.Cost, tc.seconds*0.001) {
-				t.Errorf("%v machine-seconds (%v before claims), %v USD; want %v and %v\n%+v", l.MachineSeconds,
-					l.LeadSeconds, l.Cost, tc.seconds, tc.lead, l)
+				t.Errorf("%v machine-seconds (%v before claims), %v USD; want %v, %v and %v\n%+v", l.MachineSeconds,
+					l.LeadSeconds, l.Cost, tc.seconds, tc.lead, tc.seconds*0.001, l)
 			}
 		})
 	}
 }
 
-// TestAFinalTrainingKeepsItsMachines: those that may take part are paid for until its end, as many as the spec wants,
-// although they have left nothing since their last trials.
+// TestAFinalTrainingKeepsItsMachines has a final training by several of four machines, of which one claims the trial.
+// The others, which write nothing after their last trials, are paid for until its end: as many as the spec wants, those
+// first that lived longest.
 func TestAFinalTrainingKeepsItsMachines(t *testing.T) {
+	// The machine-seconds of hosts a, b, c and d. The first three run from 0 s to the ends of their trials at 110, 130
+	// and 150 s, or to that of the final training at 240 s. d runs the final training, from 150 s.
 	for machines, want := range map[int]float64{
-		0: 110 + 130 + 150 + 90, // a, b and c to the ends of their trials, and d
+		0: 110 + 130 + 150 + 90,
 		1: 110 + 130 + 150 + 90, 2: 110 + 130 + 240 + 90, 3: 110 + 240 + 240 + 90, 4: 240 + 240 + 240 + 90,
 	} {
-		w := newWorld(t, 4, 4, 1)
+		w := newTestSweep(t, 4, 4, 1)
 		w.plan.Trials[3].Refit = true
 		w.plan.Spec.Final = &sweep.Final{Rows: sweep.FinalAll, Machines: machines}
 		for trial, host := range []string{"a", "b", "c"} {
@@ -189,10 +196,12 @@ func TestAFinalTrainingKeepsItsMachines(t *testing.T) {
 	}
 }
 
-// TestMachinesThatCannotHelpLeave: they are paid for while they try and are idle, each for a takeover time of 90 s.
+// TestMachinesThatCannotHelpLeave has a final training for two machines that one finished alone. The other is paid for
+// while it tried to join and while it was idle, for 90 s each, and not until the end at 1,000 s.
 func TestMachinesThatCannotHelpLeave(t *testing.T) {
+	// Host a runs from 0 s. If b finished alone, a leaves at 160 s, when b begins, plus 2 * 90 s. b runs 850 s.
 	for took, want := range map[int]float64{1: 340 + 850, 2: 1000 + 850} {
-		w := newWorld(t, 2, 2, 1)
+		w := newTestSweep(t, 2, 2, 1)
 		w.plan.Trials[1].Refit = true
 		w.plan.Spec.Final = &sweep.Final{Rows: sweep.FinalAll, Machines: 2}
 		w.claim(0, 0, 0, 0, "a", 10)
@@ -203,33 +212,43 @@ func TestMachinesThatCannotHelpLeave(t *testing.T) {
 		final.Usage.Machines = took
 		w.results[1] = final
 		if got := w.read(1100).MachineSeconds; got != want {
-			t.Errorf("a final training for two machines by %d: %v machine-seconds, want %v", took, got, want)
+			t.Errorf("a final training for two machines, finished by %d: %v machine-seconds, want %v", took, got, want)
 		}
 	}
 }
 
-// TestHowAttemptsEnd: an attempt's end, and how long it took, follow from what its holder and the next one have
-// written.
+// TestHowAttemptsEnd checks each way in which an attempt can end, and how long it took.
 func TestHowAttemptsEnd(t *testing.T) {
-	w := newWorld(t, 6, 1, 4)
+	w := newTestSweep(t, 6, 1, 4)
+
+	// Trial 0 is finished, and trial 1 released.
 	w.claim(0, 0, 0, 0, "a", 10)
 	w.result(0, 0, 0, 0, 50)
 	w.claim(1, 0, 1, 0, "a", 10)
 	w.put(sweep.Names(w.plan.Sweep).Release(1, 0), struct{}{})
+
+	// Trial 2 is taken over, by an attempt that was alive 50 s ago. The task of trial 3 has been silent since its
+	// claim.
 	w.claim(2, 0, 2, 0, "a", 10)
 	w.beat(2, 0, 40)
 	w.claim(2, 1, 0, 0, "a", 140)
 	w.beat(2, 1, 250)
 	w.claim(3, 0, 3, 0, "a", 10)
-	w.claim(4, 0, 1, 1, "a", 60) // given up by task 0, which writes the dead claim's number
+
+	// Trial 4's task died, and task 0 gave the trial up: its result has the dead claim's number.
+	w.claim(4, 0, 1, 1, "a", 60)
 	w.beat(4, 0, 70)
 	w.result(4, 0, 0, 0, 200)
-	w.claim(5, 0, 2, 0, "a", 10) // waited at a rung, and was taken up again
+
+	// Trial 5 waited at a rung, was resumed and released.
+	w.claim(5, 0, 2, 0, "a", 10)
 	w.beat(5, 0, 20)
 	w.put(sweep.Names(w.plan.Sweep).Pause(5, 9), struct{}{})
 	w.put(sweep.Names(w.plan.Sweep).Release(5, 0), struct{}{})
 	w.claim(5, 1, 2, 0, "a", 30)
 	w.put(sweep.Names(w.plan.Sweep).Release(5, 1), struct{}{})
+
+	// Each attempt: trial/claim, end, seconds.
 	l := w.read(300)
 	var got []string
 	for _, a := range l.Attempts {
@@ -238,16 +257,20 @@ func TestHowAttemptsEnd(t *testing.T) {
 	want := []string{"0/0 finished 40", "1/0 released 0", "2/0 lost 30", "2/1 running 160", "3/0 silent 0",
 		"4/0 lost 10", "5/0 paused 10", "5/1 released 0"}
 	if !slices.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
+		t.Errorf("attempts:\ngot  %q\nwant %q", got, want)
 	}
 }
 
-// TestDamage has objects that are not ours: they cost nothing, and are counted.
+// TestDamage writes claims and heartbeats that are damaged or name another sweep or trial. They must cost nothing, and
+// the claims must be counted as unreadable.
 func TestDamage(t *testing.T) {
-	w := newWorld(t, 6, 1, 4)
+	w := newTestSweep(t, 6, 1, 4)
 	w.claim(0, 0, 0, 0, "a", 10)
 	w.result(0, 0, 0, 0, 50)
 	before := w.read(300)
+
+	// Four claims: of another sweep, a text, of another trial, and too large. Two heartbeats: a list, and without a
+	// claim.
 	other := sweep.Claim{Format: 1, Sweep: "other", Trial: 1, At: at(1)}
 	w.put(sweep.Names(w.plan.Sweep).Claim(1, 0), other)
 	w.put(sweep.Names(w.plan.Sweep).Claim(2, 0), "x")
@@ -258,14 +281,14 @@ func TestDamage(t *testing.T) {
 		bytes.NewReader(make([]byte, 2<<20))))(t)
 	after := w.read(300)
 	if after.Unreadable != 4 || after.MachineSeconds != before.MachineSeconds || len(after.Attempts) != 1 {
-		t.Errorf("four foreign objects: got %+v; want them counted as unreadable, and one attempt that costs what "+
-			"it did", after)
+		t.Errorf("with damaged objects: got %+v; want 4 unreadable claims, 1 attempt and %v machine-seconds as before",
+			after, before.MachineSeconds)
 	}
 }
 
-// TestReadsOnlyWhatHasChanged: reading again opens only objects that are new or were written again.
+// TestReadsOnlyWhatHasChanged counts the objects that a Reader opens: only those that are new or were written again.
 func TestReadsOnlyWhatHasChanged(t *testing.T) {
-	w := newWorld(t, 3, 1, 4)
+	w := newTestSweep(t, 3, 1, 4)
 	var opened atomic.Int64
 	store := blobtest.Before(w.store, blobtest.Open, func(context.Context, string) error {
 		opened.Add(1)
@@ -293,9 +316,9 @@ func TestReadsOnlyWhatHasChanged(t *testing.T) {
 	look("nothing", 0)
 }
 
-// TestAFailedReadIsRepeated: what could not be opened counts as not read.
+// TestAFailedReadIsRepeated fails to open objects once, and expects the next Read to open them again.
 func TestAFailedReadIsRepeated(t *testing.T) {
-	w := newWorld(t, 3, 1, 4)
+	w := newTestSweep(t, 3, 1, 4)
 	away, opened := errors.New("away"), atomic.Int64{}
 	store := blobtest.Before(w.store, blobtest.Open, func(context.Context, string) error {
 		opened.Add(1)
@@ -312,14 +335,14 @@ func TestAFailedReadIsRepeated(t *testing.T) {
 	opened.Store(0)
 	must.Get(r.Read(t.Context(), w.results, at(100)))(t)
 	if got := opened.Load(); got != 2 {
-		t.Errorf("reading again: %d objects opened, want the claim and its beat", got)
+		t.Errorf("reading again: %d objects opened, want 2, the claim and its heartbeat", got)
 	}
 }
 
-// night is a random sweep: trials that are claimed, lost and taken over, on machines that come and go.
-func night(t testing.TB, seed uint64) *world {
+// randomSweep makes a sweep with random trials that are claimed, lost and taken over, on up to four hosts.
+func randomSweep(t testing.TB, seed uint64) *testSweep {
 	r := rand.New(rand.NewPCG(seed, 7))
-	w := newWorld(t, 1+r.IntN(12), 1+r.IntN(3), 1+r.IntN(3))
+	w := newTestSweep(t, 1+r.IntN(12), 1+r.IntN(3), 1+r.IntN(3))
 	for trial := range w.plan.Trials {
 		when, task := r.Float64()*500, r.IntN(w.plan.Sizing.Tasks)
 		claims := 1 + r.IntN(3)
@@ -336,35 +359,37 @@ func night(t testing.TB, seed uint64) *world {
 	return w
 }
 
-// TestCostNeverFalls follows random sweeps: at a later moment, with all that has been written by then, a sweep has cost
-// at least as much, and never more than all its machines for all that time.
+// TestCostNeverFalls reads random sweeps every 50 s, with what has been written by then. The cost may fall only by what
+// a dead task was taken for alive, and is never more than that of all machines for the whole time.
 func TestCostNeverFalls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
 	}
 	for seed := range uint64(20) {
-		w, before := night(t, seed), 0.0
+		w, before := randomSweep(t, seed), 0.0
 		for now := 0.0; now <= 2000; now += 50 {
 			seen := w.until(now)
 			l := seen.read(now)
 			cost := l.Cost
-			// Whoever has died since the last look had been taken for alive until then, for the takeover time at most.
+
+			// A task that has died was taken for alive at the last look, for the takeover time at most.
 			if forgiven := 90 * 0.001 * float64(w.plan.Sizing.VMs); cost < before-forgiven-1e-9 {
-				t.Fatalf("seed %d: %v USD at %v s, after %v; want it not to fall by more than a "+
-					"takeover", seed, cost, now, before)
+				t.Fatalf("seed %d: %v USD at %v s; want at least %v, as before, less %v for a takeover", seed, cost,
+					now, before, forgiven)
 			}
 			before = max(before, cost)
 			if most := now * float64(w.plan.Sizing.VMs); l.MachineSeconds > most+1e-6 ||
 				l.LeadSeconds > l.MachineSeconds+1e-6 || l.Machines > w.plan.Sizing.VMs {
-				t.Fatalf("seed %d: %+v at %v; want no more than all machines all the time", seed, l, now)
+				t.Fatalf("seed %d: %+v at %v s; want at most %v machine-seconds, no more of them as lead, and %d "+
+					"machines", seed, l, now, most, w.plan.Sizing.VMs)
 			}
 		}
 	}
 }
 
-// until is the world as it stood at a moment.
-func (w *world) until(now float64) *world {
-	out := &world{t: w.t, store: blob.Memory(), plan: w.plan, results: map[int]sweep.Result{}}
+// until returns a copy of the sweep with only the objects and results that were written by a time.
+func (w *testSweep) until(now float64) *testSweep {
+	out := &testSweep{t: w.t, store: blob.Memory(), plan: w.plan, results: map[int]sweep.Result{}}
 	for attrs, err := range w.store.List(w.t.Context(), "") {
 		must.Do(w.t, err)
 		data, _ := must.Get2(blob.ReadAll(w.t.Context(), w.store, attrs.Name, 1<<20))(w.t)
@@ -384,13 +409,14 @@ func (w *world) until(now float64) *world {
 	return out
 }
 
-// TestMoreBudgetNeverFewerTrials stops random sweeps at budgets, as the aggregator would that looks every ten seconds.
+// TestMoreBudgetNeverFewerTrials stops random sweeps as soon as their cost exceeds a budget, looking every ten seconds.
+// A larger budget must never leave fewer finished trials.
 func TestMoreBudgetNeverFewerTrials(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
 	}
 	for seed := range uint64(8) {
-		w := night(t, seed)
+		w := randomSweep(t, seed)
 		before := -1
 		for _, budget := range []float64{0.05, 0.1, 0.2, 0.3, 0.5, 1, 3} {
 			done := len(w.results)
@@ -402,18 +428,19 @@ func TestMoreBudgetNeverFewerTrials(t *testing.T) {
 				}
 			}
 			if done < before {
-				t.Fatalf("seed %d: %d trials for %v USD, %d for less; want no fewer for "+
-					"more", seed, done, budget, before)
+				t.Fatalf("seed %d: %d trials for %v USD; want at least the %d trials of a smaller budget", seed, done,
+					budget, before)
 			}
 			before = done
 		}
 	}
 }
 
-// TestOrderDoesNotMatter: the ledger of a random night is the same each time, in whatever order maps give its parts.
+// TestOrderDoesNotMatter reads a random sweep several times, with claims in the random order of a map, and expects the
+// same ledger.
 func TestOrderDoesNotMatter(t *testing.T) {
 	for seed := range uint64(20) {
-		w := night(t, seed)
+		w := randomSweep(t, seed)
 		want := must.Get(json.Marshal(w.read(900)))(t)
 		for range 3 {
 			if got, err := json.Marshal(w.read(900)); err != nil || !bytes.Equal(got, want) {
@@ -423,54 +450,57 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	}
 }
 
-// TestMachinesWithoutClaimsAreCounted: two machines of two tasks at 3.60 USD an hour each, 10 s before the first claim.
+// TestMachinesWithoutClaimsAreCounted checks AtLeast for a job of two machines, at 500 s: machines cost from 10 s
+// before their first task or claim until the job's end or now, even if they never claimed a trial.
 func TestMachinesWithoutClaimsAreCounted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		floor ledger.MinimumUsage
-		write func(*world)
+		write func(*testSweep)
 		usd   float64 // at 500 s
 	}{
-		"nothing was ever claimed": {ledger.MinimumUsage{Submitted: at(0), Began: at(100)}, func(*world) {},
+		"nothing was ever claimed": {ledger.MinimumUsage{Submitted: at(0), Began: at(100)}, func(*testSweep) {},
 			2 * 410 * 0.001},
-		"begun at an unknown time": {ledger.MinimumUsage{Submitted: at(50)}, func(*world) {}, 2 * 450 * 0.001},
-		"begun just after its making": {ledger.MinimumUsage{Submitted: at(97), Began: at(100)}, func(*world) {},
+		"begun at an unknown time": {ledger.MinimumUsage{Submitted: at(50)}, func(*testSweep) {}, 2 * 450 * 0.001},
+		"begun 3 s after it was submitted": {ledger.MinimumUsage{Submitted: at(97), Began: at(100)}, func(*testSweep) {},
 			2 * 403 * 0.001},
 		"it has ended": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Ended: at(200)},
-			func(*world) {}, 2 * 110 * 0.001},
-		"it ends after now, says Batch": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Ended: at(900)},
-			func(*world) {}, 2 * 410 * 0.001},
-		"one of two machines claimed": {ledger.MinimumUsage{Submitted: at(0), Began: at(100)}, func(w *world) {
+			func(*testSweep) {}, 2 * 110 * 0.001},
+		"its end is in the future": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Ended: at(900)},
+			func(*testSweep) {}, 2 * 410 * 0.001},
+		"one of two machines claimed": {ledger.MinimumUsage{Submitted: at(0), Began: at(100)}, func(w *testSweep) {
 			w.claim(0, 0, 0, 0, "a", 110)
 			w.beat(0, 0, 490)
 		}, 2 * 410 * 0.001},
 		"one of two machines has come": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Waiting: 2},
-			func(*world) {}, 410 * 0.001},
-		"the second has come late": {ledger.MinimumUsage{Submitted: at(0), Began: at(100)}, func(w *world) {
+			func(*testSweep) {}, 410 * 0.001},
+		"the second has come late": {ledger.MinimumUsage{Submitted: at(0), Began: at(100)}, func(w *testSweep) {
 			w.claim(0, 0, 0, 0, "a", 110)
 			w.beat(0, 0, 490)
 			w.claim(1, 0, 2, 0, "b", 400)
 			w.beat(1, 0, 490)
 		}, (410 + 110) * 0.001},
-		"claims tell of more": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Ended: at(101)}, func(w *world) {
-			w.claim(0, 0, 0, 0, "a", 110)
-			w.beat(0, 0, 490)
-		}, 400 * 0.001},
-		"begun in the future": {ledger.MinimumUsage{Submitted: at(0), Began: at(900)}, func(*world) {}, 0},
+		"claims tell of more": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Ended: at(101)},
+			func(w *testSweep) {
+				w.claim(0, 0, 0, 0, "a", 110)
+				w.beat(0, 0, 490)
+			}, 400 * 0.001},
+		"begun in the future": {ledger.MinimumUsage{Submitted: at(0), Began: at(900)}, func(*testSweep) {}, 0},
 	} {
-		w := newWorld(t, 4, 2, 2)
+		w := newTestSweep(t, 4, 2, 2)
 		tc.write(w)
 		seen := w.read(500)
 		l := seen.AtLeast(w.plan, []ledger.MinimumUsage{tc.floor}, at(500))
 		if !near(l.Cost, tc.usd) || !near(l.Cost, l.MachineSeconds*0.001) {
-			t.Errorf("%s: %v USD, %v machine-seconds, want %v USD", name, l.Cost, l.MachineSeconds, tc.usd)
+			t.Errorf("%s: %v USD, %v machine-seconds; want %v USD, and 0.001 for each second", name, l.Cost,
+				l.MachineSeconds, tc.usd)
 		}
 	}
 }
 
-// TestAFloorIsAtItsJobsPrice: a fallback's machines cost what the plan says of them, and there are not more than its
-// tasks fill.
+// TestAFloorIsAtItsJobsPrice checks AtLeast for a fallback job: its machines cost the fallback's price, 36 USD an hour,
+// and there are as many as its five tasks need, three of two tasks each, though five are allowed.
 func TestAFloorIsAtItsJobsPrice(t *testing.T) {
-	w := newWorld(t, 4, 2, 2)
+	w := newTestSweep(t, 4, 2, 2)
 	w.plan.Fallback = []sweep.Sizing{{VMs: 5, TasksPerVM: 2, Tasks: 5}}
 	w.plan.Spec.Machine.Fallback = []sweep.Fallback{{Type: "n2d-highmem-64"}}
 	w.plan.Quote.Fallback = []sweep.FallbackPrice{{Hourly: 36}}
@@ -479,17 +509,17 @@ func TestAFloorIsAtItsJobsPrice(t *testing.T) {
 		{Job: 1, Submitted: at(90), Began: at(100)}}
 	l := seen.AtLeast(w.plan, least, at(500))
 	if want := 2*20*0.001 + 3*410*0.01; !near(l.Cost, want) {
-		t.Errorf("%v USD, want %v", l.Cost, want)
+		t.Errorf("a job and a fallback: %v USD, want %v", l.Cost, want)
 	}
 	if w.plan.Quote.LeadTime.Expected != (10 * time.Second).Seconds() {
-		t.Error("the sums above are of ten seconds before the first claim")
+		t.Errorf("the lead time is %v s, want 10 s as in the sum above", w.plan.Quote.LeadTime.Expected)
 	}
 }
 
-// TestAForgedEndStopsWithTheSweep: machines whose last result or heartbeat claims to be of 1e7 s after the plan, almost
-// four months, count until a takeover (90 s) after the sweep's end, or until one looks, if that is earlier.
+// TestAForgedEndStopsWithTheSweep has a result and a heartbeat that claim a time of 1e7 s, almost four months after the
+// plan. Their machines must count only until now, or until a takeover (90 s) after the sweep's end.
 func TestAForgedEndStopsWithTheSweep(t *testing.T) {
-	w := newWorld(t, 2, 2, 1)
+	w := newTestSweep(t, 2, 2, 1)
 	w.claim(0, 0, 0, 0, "a", 30)
 	w.result(0, 0, 0, 0, 1e7)
 	w.claim(1, 0, 1, 0, "b", 30)
@@ -515,10 +545,10 @@ func TestAForgedEndStopsWithTheSweep(t *testing.T) {
 	}
 }
 
-// TestAJobNobodyWroteDownIsNone: a claim that names a dearer fallback costs what the sweep's own machines do, until the
-// fallback's turn.
+// TestAJobNobodyWroteDownIsNone has a claim that names a fallback job, which is ten times as dear. It must cost what
+// the sweep's own machines do until that job has been recorded.
 func TestAJobNobodyWroteDownIsNone(t *testing.T) {
-	w := newWorld(t, 4, 1, 2)
+	w := newTestSweep(t, 4, 1, 2)
 	w.plan.Job = "projects/p/locations/l/jobs/night-1"
 	w.plan.Fallback = []sweep.Sizing{{VMs: 5, TasksPerVM: 2, Tasks: 5}}
 	w.plan.Spec.Machine.Fallback = []sweep.Fallback{{Type: "n2d-highmem-64"}}
@@ -536,7 +566,7 @@ func TestAJobNobodyWroteDownIsNone(t *testing.T) {
 		return l.Cost
 	}
 	if got := cost(); !near(got, 110*0.001) {
-		t.Errorf("%v USD without a record", got)
+		t.Errorf("%v USD without a record, want 0.11", got)
 	}
 	w.put(sweep.Names(id).JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: w.plan.JobName(1)})
 	if got := cost(); !near(got, 110*0.01) {

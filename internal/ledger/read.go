@@ -13,30 +13,36 @@ import (
 	"coppice/internal/sweepstore"
 )
 
+// readers is how many objects are read at a time.
 const readers = 16
 
-// Reader reads one sweep's claims and heartbeats repeatedly, fetching only what has changed. It is not safe for
-// concurrent use.
+// Reader reads one sweep's claims and heartbeats again and again, fetching only what has changed. The caller sets the
+// exported fields and may set Ended later. A Reader is not safe for concurrent use.
 type Reader struct {
 	Store blob.Store
 	Plan  *sweep.Plan
 	Ended time.Time // when the sweep was concluded; zero before
 
 	claims map[key]*entry
-	jobs   map[int]bool // numbers that have a record; records are permanent
+	jobs   map[int]bool // numbers of jobs known to have a record
 }
 
+// key names a claim: the trial's number, and the claim's number in the trial.
 type key struct{ trial, claim int }
 
-// entry is what has been read of a claim. An object that cannot be decoded is not read again until it changes.
+// entry is what has been read of a claim. The generations are those of the objects that were read, so that an object is
+// read again only after it has been written again, even if it could not be decoded.
 type entry struct {
 	claimed
 	claimRead, beatRead blob.Generation
 	known               bool // the claim could be read
 }
 
-// Read returns the ledger at the time now. results are the sweep's, by trial.
+// Read returns the ledger at the time now. results are the sweep's results, by trial. Objects that cannot be decoded
+// are skipped; the ledger counts the unreadable claims. A failure of the storage is an error, and the objects that were
+// not read are read by the next call.
 func (r *Reader) Read(ctx context.Context, results map[int]sweep.Result, now time.Time) (Ledger, error) {
+	// Fetch what has changed.
 	todo, err := r.listUnread(ctx)
 	if err != nil {
 		return Ledger{}, err
@@ -50,6 +56,7 @@ func (r *Reader) Read(ctx context.Context, results map[int]sweep.Result, now tim
 		return Ledger{}, err
 	}
 
+	// Collect the claims that could be read.
 	var all []claimed
 	unreadable := 0
 	for _, e := range r.claims {
@@ -60,7 +67,7 @@ func (r *Reader) Read(ctx context.Context, results map[int]sweep.Result, now tim
 
 		c := e.claimed
 		if !recorded[r.Plan.JobNumber(c.claim.Job)] {
-			c.claim.Job = "" // as if it belonged to no job of the sweep
+			c.claim.Job = "" // charge it at the price of the plan's own job, since this name may be forged
 		}
 		all = append(all, c)
 	}
@@ -70,8 +77,8 @@ func (r *Reader) Read(ctx context.Context, results map[int]sweep.Result, now tim
 	return l, nil
 }
 
-// readJobNumbers returns the numbers of the jobs that are named by claims and have been recorded, and of the plan's own
-// job.
+// readJobNumbers returns the numbers of the sweep's jobs that have a record: the plan's own job, and of the fallback
+// jobs that claims name, those that have been recorded. The map belongs to r.
 func (r *Reader) readJobNumbers(ctx context.Context) (map[int]bool, error) {
 	if r.jobs == nil {
 		r.jobs = map[int]bool{0: true}
@@ -106,7 +113,8 @@ type wanted struct {
 	claim bool // otherwise a heartbeat
 }
 
-// listUnread lists the objects and returns those not read yet.
+// listUnread lists the sweep's objects and returns the claims and heartbeats that are new or have been written again.
+// It makes their entries and marks them as read, which readObjects undoes if reading fails.
 func (r *Reader) listUnread(ctx context.Context) ([]wanted, error) {
 	if r.claims == nil {
 		r.claims = map[key]*entry{}
@@ -140,7 +148,8 @@ func (r *Reader) listUnread(ctx context.Context) ([]wanted, error) {
 	return todo, nil
 }
 
-// readObjects reads objects. A damaged one is skipped; a storage failure is an error.
+// readObjects reads objects into their entries, several at a time. A damaged object is skipped. If the storage fails,
+// the object is marked as not read and the first error is returned.
 func (r *Reader) readObjects(ctx context.Context, todo []wanted) error {
 	trials := sweepstore.NewTrials(r.Store, r.Plan)
 	var mu sync.Mutex
@@ -163,7 +172,7 @@ func (r *Reader) readObjects(ctx context.Context, todo []wanted) error {
 			switch {
 			case problem.Is(err, problem.Damaged):
 				return nil
-			case err != nil && w.claim: // it is read again next time
+			case err != nil && w.claim: // mark it as not read
 				w.into.claimRead = blob.Absent
 			case err != nil:
 				w.into.beatRead = blob.Absent
