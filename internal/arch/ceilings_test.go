@@ -30,7 +30,7 @@ var ceilings = map[string]int{
 	"internal/cloud/idtoken":       197,
 	"internal/cloud/inspect":       262,
 	"internal/cloud/pubsub":        53,
-	"internal/dataset":             4161,
+	"internal/dataset":             4158,
 	"internal/dataset/cell":        2202,
 	"internal/dataset/datasettest": 190,
 	"internal/dataset/encode":      2584,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 88_846
+const maxLines = 88_843
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -2,8 +2,9 @@ package dataset
 
 import "encoding/binary"
 
-// fbTable is a flatbuffers table in a parser's data; lo and hi bound the buffer that its offsets may point into. The
-// zero table has no fields. (Google's own reader trusts its input and panics on invalid offsets.)
+// fbTable is a flatbuffers table in a parser's data. pos is where it is, and vtable where its list of fields is, of
+// vtableLen bytes. lo and hi bound the buffer that its offsets may point into. The zero table has no fields. (Google's
+// own reader trusts its input and panics on invalid offsets.)
 type fbTable struct {
 	p           *parser
 	pos, lo, hi int64
@@ -14,22 +15,22 @@ type fbTable struct {
 // fbVector is the position of a vector's first element and the number of its elements.
 type fbVector struct{ at, n int64 }
 
-// root returns the root table of the buffer from lo to hi.
+// root returns the root table of the flatbuffer in bytes lo to hi.
 func (p *parser) root(lo, hi int64) fbTable {
 	t := fbTable{p: p, lo: lo, hi: hi}
 	return t.follow(lo)
 }
 
-// follow returns the table that the offset at position at points to. If anything of it is outside the buffer, the
-// parser's error is set and the table has no fields.
+// follow returns the table that the offset stored at position at points to. If part of it is outside the buffer, the
+// parser's error is set and the result has no fields.
 func (t fbTable) follow(at int64) fbTable {
 	pos, ok := t.target(at)
 	if !ok || !t.checkInside(pos, 4) {
 		return fbTable{p: t.p}
 	}
 
-	// A table begins with how far before it (or, if negative, behind) its vtable is. That begins with its own length in
-	// bytes, and has the position of each field within the table.
+	// A table begins with how far its vtable is before it, or behind it if negative. The vtable begins with its own
+	// length in bytes. Two bytes later follow the positions of the fields within the table, in two bytes each.
 	vtable := pos - int64(t.p.i32(pos))
 	if !t.checkInside(vtable, 4) {
 		return fbTable{p: t.p}
@@ -43,7 +44,8 @@ func (t fbTable) follow(at int64) fbTable {
 	return fbTable{p: t.p, pos: pos, lo: t.lo, hi: t.hi, vtable: vtable, vtableLen: n}
 }
 
-// target is where the offset at position at points to: offsets count from themselves.
+// target returns where the offset stored at position at points to. Offsets count from their own position. It is false,
+// with the parser's error set, if the offset itself is outside the buffer; the target may still be.
 func (t fbTable) target(at int64) (int64, bool) {
 	if !t.checkInside(at, 4) {
 		return 0, false
@@ -51,7 +53,8 @@ func (t fbTable) target(at int64) (int64, bool) {
 	return at + int64(t.p.u32(at)), true
 }
 
-// checkInside checks that n bytes at pos are within the table's buffer.
+// checkInside reports whether n bytes at pos are within the table's buffer. If not, it sets the parser's error. It is
+// false once there is an error.
 func (t fbTable) checkInside(pos, n int64) bool {
 	if t.p.err != nil {
 		return false
@@ -63,9 +66,10 @@ func (t fbTable) checkInside(pos, n int64) bool {
 	return true
 }
 
-// field returns the position of a field of n bytes by its slot; ok is false if it is absent.
+// field returns the position of the field with this slot, which takes n bytes. ok is false if the field is absent, and
+// so has its default, or if it is outside the buffer.
 func (t fbTable) field(slot, n int64) (int64, bool) {
-	entry := 4 + 2*slot
+	entry := 4 + 2*slot // of the vtable; a vtable that ends earlier knows no such field
 	if t.vtableLen < entry+2 {
 		return 0, false
 	}
@@ -109,7 +113,7 @@ func (t fbTable) i64(slot int64) int64 {
 	return 0
 }
 
-// child returns the table in slot; a missing one reads as empty.
+// child returns the table in a slot; a table without fields if it is absent.
 func (t fbTable) child(slot int64) fbTable {
 	if at, ok := t.field(slot, 4); ok {
 		return t.follow(at)
@@ -117,7 +121,8 @@ func (t fbTable) child(slot int64) fbTable {
 	return fbTable{p: t.p}
 }
 
-// vector returns the vector in slot, of elements of size bytes each; empty if absent.
+// vector returns the vector in a slot, whose elements take size bytes each. All of it is inside the buffer. It is empty
+// if absent or, with the parser's error set, if damaged.
 func (t fbTable) vector(slot, size int64) fbVector {
 	at, ok := t.field(slot, 4)
 	if !ok {
@@ -129,6 +134,7 @@ func (t fbTable) vector(slot, size int64) fbVector {
 		return fbVector{}
 	}
 
+	// A vector begins with its number of elements.
 	n := int64(t.p.u32(at))
 	if !t.checkInside(at+4, n*size) {
 		return fbVector{}
@@ -142,7 +148,7 @@ func (t fbTable) element(v fbVector, i int64) fbTable { return t.follow(v.at + 4
 // maxName bounds texts in the metadata, so that a long text shared by many columns cannot exhaust memory.
 const maxName = 1024
 
-// text returns the text in slot, empty if there is none. One of more than limit bytes makes the file a wrong one.
+// text returns the text in a slot, empty if there is none. A text of more than limit bytes sets the parser's error.
 func (t fbTable) text(slot, limit int64) string {
 	v := t.vector(slot, 1)
 	if v.n > limit {

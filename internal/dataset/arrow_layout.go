@@ -18,20 +18,20 @@ const (
 
 func align(n int64) int64 { return (n + alignment - 1) &^ (alignment - 1) }
 
-// column is what must be known of a column's contents to lay out the file.
+// column is what must be known of a column's contents before the file can be laid out.
 type column struct {
 	nulls     int64 // if there are any, a validity bitmap is laid out
 	textBytes int64 // for Utf8: total length of the values
 }
 
-// span is a range of bytes in the file.
+// span is n bytes at offset off of the file.
 type span struct{ off, n int64 }
 
-// columnSpans are the positions of one column's buffers in the file. validity is empty without nulls, offsets unless
-// the column is text.
+// columnSpans says where one column's buffers are in the file. validity is empty if there are no nulls, and offsets
+// unless the column is text.
 type columnSpans struct{ validity, offsets, data span }
 
-// layout is an Arrow IPC file with one record batch, complete except for the columns' values: these are filled in in
+// layout is an Arrow IPC file with one record batch, complete except for the columns' values. These can be written in
 // any order, because the number of rows is known in advance.
 type layout struct {
 	head    []byte // the beginning of the file: magic, schema, the batch's metadata
@@ -41,7 +41,8 @@ type layout struct {
 	columns []columnSpans
 }
 
-// newLayout lays out a file. cols may be nil if no field has nulls or text.
+// newLayout lays out a file of so many rows. cols has the nulls and texts of each field; it may be nil if no field has
+// any. meta is stored in the schema.
 func newLayout(fields []arrowField, cols []column, rows int64, meta []keyValue) *layout {
 	if cols == nil {
 		cols = make([]column, len(fields))
@@ -49,7 +50,7 @@ func newLayout(fields []arrowField, cols []column, rows int64, meta []keyValue) 
 
 	l := &layout{columns: make([]columnSpans, len(fields))}
 	body := int64(0)
-	place := func(n int64) span {
+	reserve := func(n int64) span { // the next n bytes of the body
 		s := span{body, n}
 		body = align(body + n)
 		return s
@@ -58,24 +59,26 @@ func newLayout(fields []arrowField, cols []column, rows int64, meta []keyValue) 
 	// The body first: the head contains its length.
 	for i, f := range fields {
 		c := &l.columns[i]
-		c.validity = place(0)
+		c.validity = reserve(0)
 		if cols[i].nulls > 0 {
-			c.validity = place((rows + 7) / 8)
+			c.validity = reserve((rows + 7) / 8)
 		}
 		if f.typ.id == typeUtf8 {
-			c.offsets = place(4 * (rows + 1))
-			c.data = place(cols[i].textBytes)
+			c.offsets = reserve(4 * (rows + 1))
+			c.data = reserve(cols[i].textBytes)
 		} else {
-			c.data = place(f.typ.valueBytes() * rows)
+			c.data = reserve(f.typ.valueBytes() * rows)
 		}
 	}
 
+	// Then what comes before it.
 	l.head = appendMessage([]byte(arrowHead), buildSchemaMessage(fields, meta), 8)
 	batchAt := int64(len(l.head))
 	l.head = appendMessage(l.head, l.buildBatchMessage(fields, cols, rows, body), alignment)
 	bodyAt := int64(len(l.head))
 
-	for i := range l.columns { // from offsets in the body to offsets in the file
+	// Now that the body's place is known, turn offsets in the body into offsets in the file.
+	for i := range l.columns {
 		c := &l.columns[i]
 		for _, s := range []*span{&c.validity, &c.offsets, &c.data} {
 			s.off += bodyAt
@@ -88,7 +91,8 @@ func newLayout(fields []arrowField, cols []column, rows int64, meta []keyValue) 
 	return l
 }
 
-// appendMessage appends an encapsulated message, padded so that the file continues at a multiple of to.
+// appendMessage appends a message to file with Arrow's marker and length before it, and zeros after it, so that the
+// file continues at a multiple of to.
 func appendMessage(file, message []byte, to int) []byte {
 	at := len(file)
 	end := (at + 8 + len(message) + to - 1) / to * to
@@ -98,13 +102,15 @@ func appendMessage(file, message []byte, to int) []byte {
 	return append(file, make([]byte, end-len(file))...)
 }
 
+// buildSchemaMessage returns the message with the schema, which has no body.
 func buildSchemaMessage(fields []arrowField, meta []keyValue) []byte {
 	b := flatbuffers.NewBuilder(1 << 10)
 	return finishMessage(b, headerSchema, buildSchema(b, fields, meta), 0)
 }
 
-// buildBatchMessage says of the file's only record batch how many rows it has, how many nulls each column, and where
-// the buffers are in its body: of each column validity, of texts offsets, and then data. body is its size in bytes.
+// buildBatchMessage returns the message that describes the file's only record batch: its number of rows, each column's
+// nulls, and where each column's buffers are in the body (validity, offsets of texts, data). body is the size of the
+// body in bytes. l.columns must still have offsets within the body.
 func (l *layout) buildBatchMessage(fields []arrowField, cols []column, rows, body int64) []byte {
 	var buffers []span
 	for i, c := range l.columns {
@@ -136,15 +142,15 @@ func (l *layout) buildBatchMessage(fields []arrowField, cols []column, rows, bod
 	return finishMessage(b, headerBatch, b.EndObject(), body)
 }
 
-// buildPair writes a FieldNode or a Buffer, both of which are structs of two longs.
+// buildPair adds a FieldNode or a Buffer to a vector, both of which are structs of two 64-bit integers.
 func buildPair(b *flatbuffers.Builder, first, second int64) {
 	b.Prep(8, 16)
 	b.PrependInt64(second)
 	b.PrependInt64(first)
 }
 
-// finishMessage puts a header, the schema or the record batch, into a Message (Message.fbs) with a body of so many
-// bytes.
+// finishMessage wraps a header, which is the schema or the record batch, in a Message (Message.fbs) with a body of so
+// many bytes, and returns the finished buffer.
 func finishMessage(b *flatbuffers.Builder, headerType byte, header flatbuffers.UOffsetT, body int64) []byte {
 	b.StartObject(5)
 	b.PrependInt64Slot(3, body, 0)
@@ -155,12 +161,14 @@ func finishMessage(b *flatbuffers.Builder, headerType byte, header flatbuffers.U
 	return b.FinishedBytes()
 }
 
-// buildTail returns everything after the body: the end of the stream, the footer with the schema again and the position
-// of the one batch, the footer's length, and the magic.
+// buildTail returns everything after the body: the end of the stream, the footer, the footer's length and the magic.
+// The footer has the schema again, and says that the one batch is at batchAt, with batchMeta bytes of metadata and then
+// body bytes of body.
 func buildTail(fields []arrowField, meta []keyValue, batchAt, batchMeta, body int64) []byte {
 	b := flatbuffers.NewBuilder(1 << 10)
 	schema := buildSchema(b, fields, meta)
 
+	// No dictionaries, and one Block for the batch, whose fields are written from the last to the first.
 	b.StartVector(24, 0, 8)
 	dictionaries := b.EndVector(0)
 	b.StartVector(24, 1, 8)

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// arrowFile is the metadata of a Coppice Arrow IPC file, checked against the file's size: every span is in the body, at
-// a multiple of 64, after the previous one.
+// arrowFile is the metadata of a Coppice Arrow IPC file. It has been checked against the file's size: every span is in
+// the body, at a multiple of 64 bytes, after the previous one.
 type arrowFile struct {
 	fields  []arrowField
 	meta    []keyValue
@@ -25,8 +25,8 @@ const (
 	maxMetaText = 64
 )
 
-// parseArrow reads the metadata of the file called name, with contents data. It touches only a few pages at both ends
-// of the file, whatever its size.
+// parseArrow reads and checks the metadata of a file. name is for errors, and data are the file's contents, which may
+// be mapped: only a few pages at both ends are touched, whatever the size.
 func parseArrow(name string, data []byte) (*arrowFile, error) {
 	p := &parser{name: name, data: data}
 	f := p.parseFile()
@@ -36,7 +36,8 @@ func parseArrow(name string, data []byte) (*arrowFile, error) {
 	return f, nil
 }
 
-// parser walks flatbuffers. It keeps the first error; every later read returns zero.
+// parser reads flatbuffers. It keeps the first error. After one, reads return zero values, so that callers need not
+// check after each of them.
 type parser struct {
 	name string
 	data []byte
@@ -58,7 +59,7 @@ const (
 )
 
 // parseFile checks the magic at both ends, finds the footer before the last one, and reads its schema and its only
-// record batch.
+// record batch. The result is only valid if p.err is nil.
 func (p *parser) parseFile() *arrowFile {
 	size := int64(len(p.data))
 	if size < int64(len(arrowHead)+len(arrowMagic)+4) {
@@ -102,7 +103,8 @@ func (p *parser) parseFile() *arrowFile {
 	return f
 }
 
-// parseSchema reads columns and metadata into f. A file of the other byte order is refused: values are used as mapped.
+// parseSchema reads the columns and the metadata of a Schema into f. Big-endian files are refused, since values are
+// used as they are mapped.
 func (p *parser) parseSchema(t fbTable, f *arrowFile) {
 	if t.i16(0) != 0 {
 		p.fail(t.pos, "big-endian contents")
@@ -129,7 +131,7 @@ const (
 	fieldMetadata
 )
 
-// parseField reads a Field of Arrow's Schema.fbs. A type that this package does not write makes the file a wrong one.
+// parseField reads a Field of Arrow's Schema.fbs. It refuses types that this package does not write.
 func (p *parser) parseField(t fbTable) arrowField {
 	f := arrowField{name: t.text(fieldName, maxName), nullable: t.u8(fieldNullable) != 0}
 	f.typ.id = t.u8(fieldTypeID)
@@ -166,7 +168,7 @@ func (p *parser) parseField(t fbTable) arrowField {
 	return f
 }
 
-// parseKeyValues reads the pairs of metadata in slot; none if it is absent.
+// parseKeyValues reads the pairs of metadata in a slot; none if it is absent.
 func (p *parser) parseKeyValues(t fbTable, slot int64) []keyValue {
 	v := t.vector(slot, 4)
 	if v.n > maxPairs {
@@ -181,7 +183,8 @@ func (p *parser) parseKeyValues(t fbTable, slot int64) []keyValue {
 	return kvs
 }
 
-// parseBatch reads the message of the one record batch, at byte at: metaLen bytes, then its body of bodyLen bytes.
+// parseBatch checks the message of the record batch and reads its rows and buffers into f. The message begins at byte
+// at with metaLen bytes, its body of bodyLen bytes follows, and both must end before footerAt.
 func (p *parser) parseBatch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) {
 	bodyAt := at + metaLen
 	if at < int64(len(arrowHead)) || at > footerAt || metaLen < 16 || metaLen > maxMeta || bodyAt > footerAt {
@@ -221,13 +224,13 @@ func (p *parser) parseBatch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) 
 	}
 }
 
-// parseBuffers finds each column's buffers in the record batch's body, and trusts no length: each buffer must have
-// exactly the bytes that rows and type need (the texts of a column may have any), lie in the body behind the one before
-// it, and none may be left over.
+// parseBuffers sets f.columns and f.nulls to each column's buffers within the body, and trusts no length. A buffer must
+// have exactly the bytes that the rows and the type need, except for the bytes of texts, and must begin behind the
+// buffer before it. No buffer may be left over.
 func (p *parser) parseBuffers(f *arrowFile, nodes, buffers fbVector, body span) {
-	next, end := int64(0), int64(0) // index in the list; end of the previous span
+	next, end := int64(0), int64(0) // index of the next buffer; where the one before ends in the body
 
-	// Buffers must not overlap: each begins after the previous one.
+	// take returns where the next buffer is in the file. It must have need bytes; -1 allows any number.
 	take := func(need int64) span {
 		if next >= buffers.n {
 			p.fail(buffers.at, "%d buffers are too few for the schema", buffers.n)
@@ -268,7 +271,7 @@ func (p *parser) parseBuffers(f *arrowFile, nodes, buffers fbVector, body span) 
 			c.offsets = take(4 * (f.rows + 1))
 			c.data = take(-1)
 		} else {
-			if field.typ.valueBytes() > math.MaxInt64/MaxRows {
+			if field.typ.valueBytes() > math.MaxInt64/MaxRows { // the size below would overflow
 				p.fail(node, "column %.60q is too wide", field.name)
 				return
 			}

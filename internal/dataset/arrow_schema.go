@@ -39,7 +39,7 @@ var (
 
 func arrowBinary(width int) arrowType { return arrowType{id: typeFixedSizeBinary, width: width} }
 
-// valueBytes is the size of one value in the data buffer; 0 for text, whose values vary in size.
+// valueBytes returns the size of one value in the data buffer; 0 for text, whose values vary in size.
 func (t arrowType) valueBytes() int64 {
 	switch t.id {
 	case typeFixedSizeBinary:
@@ -58,9 +58,11 @@ type arrowField struct {
 	meta     []keyValue
 }
 
+// keyValue is a pair of a schema's or a field's metadata.
 type keyValue struct{ key, value string }
 
-// buildSchema writes a Schema table.
+// buildSchema adds a Schema table to b and returns its offset. The numbers of slots are those of Schema.fbs, here and
+// below. Flatbuffers are built from the leaves: what a table refers to is added before it.
 func buildSchema(b *flatbuffers.Builder, fields []arrowField, meta []keyValue) flatbuffers.UOffsetT {
 	offsets := make([]flatbuffers.UOffsetT, len(fields))
 	for i, f := range fields {
@@ -76,7 +78,7 @@ func buildSchema(b *flatbuffers.Builder, fields []arrowField, meta []keyValue) f
 	return b.EndObject()
 }
 
-// buildField writes a column's entry in the schema. The numbers of slots are those of Field in Schema.fbs.
+// buildField adds a column's Field table and returns its offset.
 func buildField(b *flatbuffers.Builder, f arrowField) flatbuffers.UOffsetT {
 	name := b.CreateString(f.name)
 	typ := buildType(b, f.typ)
@@ -95,9 +97,8 @@ func buildField(b *flatbuffers.Builder, f arrowField) flatbuffers.UOffsetT {
 	return b.EndObject()
 }
 
-// buildType writes the parameters of a type, an empty table for one that has none, such as text.
+// buildType adds the table with a type's parameters and returns its offset. It is empty for types without parameters.
 func buildType(b *flatbuffers.Builder, t arrowType) flatbuffers.UOffsetT {
-	// The slots are those of each type's table in Schema.fbs.
 	switch t.id {
 	case typeInt:
 		b.StartObject(2)
@@ -123,6 +124,7 @@ func buildType(b *flatbuffers.Builder, t arrowType) flatbuffers.UOffsetT {
 	return b.EndObject()
 }
 
+// buildOffsets adds a vector of tables, given by their offsets, and returns its offset.
 func buildOffsets(b *flatbuffers.Builder, offsets []flatbuffers.UOffsetT) flatbuffers.UOffsetT {
 	b.StartVector(4, len(offsets), 4)
 	for i := len(offsets) - 1; i >= 0; i-- {
@@ -131,7 +133,7 @@ func buildOffsets(b *flatbuffers.Builder, offsets []flatbuffers.UOffsetT) flatbu
 	return b.EndVector(len(offsets))
 }
 
-// buildKeyValues writes the pairs of metadata; 0, for none, is no offset of anything.
+// buildKeyValues adds a vector of metadata and returns its offset; 0, which is no offset, if there is none.
 func buildKeyValues(b *flatbuffers.Builder, kvs []keyValue) flatbuffers.UOffsetT {
 	if len(kvs) == 0 {
 		return 0

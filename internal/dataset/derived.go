@@ -39,7 +39,7 @@ type Part struct {
 	Bounds []float64 `json:"bounds,omitempty" max:"65536"`
 }
 
-// String is the part as written in a derived feature's name: ranges are marked, exact numbers are not.
+// String returns the part as it is written in a derived feature's name: COLUMN, COLUMN.hour, or COLUMN~ for ranges.
 func (p Part) String() string {
 	s := p.Column
 	if p.Take != "" {
@@ -79,7 +79,7 @@ type LevelTable struct {
 	Recency bool `json:"recency,omitempty"` // the levels file has the time of each level's last row
 }
 
-// Name is the columns of a table's levels, the prefix of its features' names.
+// Name returns the parts of a table's levels joined with +, such as site+ad. Names of its features begin with it.
 func (t *LevelTable) Name() string {
 	name := ""
 	for i, p := range t.Of {
@@ -91,14 +91,17 @@ func (t *LevelTable) Name() string {
 	return name
 }
 
-// Feature is the name of a statistic of the table, where the label has those classes: site:rate, site+ad:count, or
-// site:rate:CLASS.
+// Feature returns the name of a statistic of the table as a feature: site:rate or site+ad:count. If the label has
+// several classes, the name of a rate ends in its class, as in site:rate:CLASS, or in the class's number if some class
+// has a name that can't be part of a feature's.
 func (t *LevelTable) Feature(what Derivation, classes []string) string {
 	name := t.Name() + ":" + string(what)
 	if t.Class == 0 || what != DeriveRate {
 		return name
 	}
-	for _, c := range classes { // one is too long, or of characters that no name may have: all are numbered
+
+	// If one class can't be in a name, being too long or of characters that no name has, all classes are numbered.
+	for _, c := range classes {
 		if CheckColumnName(name+":"+c) != nil {
 			return fmt.Sprintf("%s:%d", name, t.Class-1)
 		}
@@ -106,17 +109,17 @@ func (t *LevelTable) Feature(what Derivation, classes []string) string {
 	return name + ":" + classes[t.Class-1]
 }
 
-// SameStatistics reports whether two tables have the same statistics of the same levels: of the same parts in the same
-// order, and of the same class.
+// SameStatistics reports whether two tables have the same levels, of the same parts in the same order, and rates of the
+// same class.
 func (t *LevelTable) SameStatistics(o *LevelTable) bool {
 	return t.Class == o.Class && slices.EqualFunc(t.Of, o.Of, Part.Same)
 }
 
-// Rate returns the rate of a level with the given sum of labels and total weight; both are 0 for an unseen one. prior
-// is what the table falls back to for the same row. The result has the same bits on every processor and in every
-// language.
+// Rate returns the rate of a level. sum and n are the weighted sum of its rows' labels and their weight; both are 0 for
+// an unseen level. prior is the rate that the table falls back to for the same row. The result has the same bits on
+// every processor and in every language.
 func (t *LevelTable) Rate(sum, n, prior float64) float64 {
-	// the conversion prevents a fused multiply-add
+	// The conversion to float64 prevents a fused multiply-add.
 	return float64(float32((sum + float64(t.Strength*prior)) / (n + t.Strength)))
 }
 
@@ -208,8 +211,8 @@ func (e *Encoding) ColumnsOf(i int) []string {
 	return out
 }
 
-// checkDerived checks that tables and derived features are consistent. After it, no index is out of range and no chain
-// of tables loops.
+// checkDerived checks that tables and derived features are possible and agree with each other. classes is the number of
+// the label's classes, 0 for other labels. After it, no index is out of range and no chain of tables loops.
 func checkDerived(features []Feature, tables []LevelTable, classes int) error {
 	if len(tables) > MaxTables {
 		return badManifest("tables", fmt.Errorf("%d of them; at most %d", len(tables), MaxTables))
@@ -242,8 +245,8 @@ func checkDerived(features []Feature, tables []LevelTable, classes int) error {
 	return nil
 }
 
-// check rejects numbers out of range, a class that the label does not have, and a table to fall back to that is not
-// before this one, whose own number is number.
+// check checks the numbers and the columns of a table. number is the table's index: it may only fall back to an earlier
+// table. classes is as for checkDerived.
 func (t *LevelTable) check(number, classes int) error {
 	switch {
 	case t.First < 0 || t.Levels < 0 || t.Levels > MaxLevels || t.First > MaxLevels || t.Floor < 1:
@@ -267,7 +270,8 @@ func (t *LevelTable) check(number, classes int) error {
 	return nil
 }
 
-// check rejects what its column's kind cannot give: hour and weekday are of times, and categories have no ranges.
+// check checks that a part takes of its column what the column's kind has: hours and weekdays are of times, and there
+// are no ranges of categories.
 func (p *Part) check() error {
 	if err := CheckColumnName(p.Column); err != nil {
 		return err
@@ -285,8 +289,8 @@ func (p *Part) check() error {
 	return checkBounds(p.Bounds)
 }
 
-// check rejects a feature of another kind than what derives it makes, or with the wrong number or kind of columns.
-// Rates, counts and recencies are those of a table; the others have Table -1.
+// check checks how a feature of this kind is derived: the feature's kind, the table if it is a statistic (-1
+// otherwise), and the number and kinds of the columns that it is made of.
 func (d *Derived) check(kind Kind, tables []LevelTable) error {
 	if d.What == DeriveLevels {
 		if kind != Categorical || d.Table != -1 || len(d.Of) != 1 || d.Of[0].Kind != Categorical {
@@ -299,6 +303,8 @@ func (d *Derived) check(kind Kind, tables []LevelTable) error {
 		return fmt.Errorf("%.40s in a feature of kind %.40q; it is numeric", d.What, kind)
 	}
 
+	// How many columns of times each derivation reads. Statistics also read those of their table, which are not
+	// counted.
 	times := map[Derivation]int{DeriveRate: 0, DeriveCount: 0, DeriveRecency: 1, DeriveHour: 1, DeriveWeekday: 1,
 		DeriveAge: 2}
 	want, known := times[d.What]
@@ -328,7 +334,7 @@ func (d *Derived) check(kind Kind, tables []LevelTable) error {
 	return nil
 }
 
-// check rejects an order that is unknown, and what only one by time has (a column, a delay) or has not: copies.
+// check checks that the order is known. Only an order by time has a column or a delay; only others have several copies.
 func (o *Ordering) check() error {
 	switch {
 	case o.By != OrderTime && o.By != OrderRandom && o.By != OrderGroup:
@@ -343,10 +349,10 @@ func (o *Ordering) check() error {
 	return nil
 }
 
-// Finite is true of all numbers but NaN and the infinities.
+// Finite reports whether x is neither NaN nor infinite.
 func Finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// checkBounds rejects bounds that are not ascending and finite.
+// checkBounds checks that bounds are finite and ascending.
 func checkBounds(bounds []float64) error {
 	for i, b := range bounds {
 		if !Finite(b) || i > 0 && b <= bounds[i-1] {

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// hashedFile is a file of known size that is hashed, block by block, while it is written, as long as the parts of a
-// block arrive in order: the data is then still in the cache, and a large file need not be read again, perhaps from
-// disk. Several goroutines may write different positions.
+// hashedFile is a new file of known size that computes the checksums of its blocks while it is written. A block is
+// hashed as long as its parts are written in order, when the data is still in the cache; otherwise the block has to be
+// read again. Several goroutines may write to different positions.
 type hashedFile struct {
 	*os.File
 	size   int64
@@ -18,7 +18,7 @@ type hashedFile struct {
 	blocks []blockSum
 }
 
-// blockSum is the incremental checksum of one block.
+// blockSum is the checksum of one block so far.
 type blockSum struct {
 	done    int64 // leading bytes of the block that are hashed
 	hash    hash.Hash
@@ -26,6 +26,7 @@ type blockSum struct {
 	spoiled bool // hashed bytes have been overwritten
 }
 
+// newHashedFile wraps an empty file that will have size bytes.
 func newHashedFile(f *os.File, size int64) *hashedFile {
 	return &hashedFile{File: f, size: size, blocks: make([]blockSum, blocksOf(size))}
 }
@@ -33,7 +34,8 @@ func newHashedFile(f *os.File, size int64) *hashedFile {
 // blocksOf is the number of blocks, at least 1, in a file of that many bytes.
 func blocksOf(size int64) int64 { return (size-1)/BlockBytes + 1 }
 
-// WriteAt writes part, which must be within the file's size.
+// WriteAt writes part at offset at, within the file's size, and hashes what continues a block. When a block is
+// complete, the system starts writing it to disk.
 func (f *hashedFile) WriteAt(part []byte, at int64) (int, error) {
 	n, err := f.File.WriteAt(part, at)
 	if err != nil {
@@ -52,10 +54,11 @@ func (f *hashedFile) WriteAt(part []byte, at int64) (int, error) {
 	return n, nil
 }
 
+// blockBytes returns the size of a block, which may be smaller if it is the last one.
 func (f *hashedFile) blockBytes(block int64) int64 { return min(BlockBytes, f.size-block*BlockBytes) }
 
-// hashPart hashes what was written at offset at of a block of size bytes, if it is the next part, and reports whether
-// the block is complete.
+// hashPart hashes part, which has been written at offset at of the block b with size bytes, if it directly follows what
+// has been hashed of the block. It reports whether the block is complete now.
 func (f *hashedFile) hashPart(b *blockSum, at int64, part []byte, size int64) bool {
 	f.mu.Lock()
 
@@ -80,7 +83,7 @@ func (f *hashedFile) hashPart(b *blockSum, at int64, part []byte, size int64) bo
 	return b.done == size
 }
 
-// blockSums returns the blocks' checksums in hexadecimal; "" for a block that must be read again.
+// blockSums returns the checksums of the blocks in hexadecimal, and "" for blocks that have to be read again.
 func (f *hashedFile) blockSums() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

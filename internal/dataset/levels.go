@@ -21,10 +21,10 @@ type Levels struct {
 	mapping *mapping
 }
 
-// Len is the number of levels over all tables.
+// Len returns the number of levels over all tables.
 func (l *Levels) Len() int { return len(l.Hash) }
 
-// Append appends the level at an index of from.
+// Append appends the level with index at of from. l must have Weight and Last if from has.
 func (l *Levels) Append(from *Levels, at int) {
 	l.Hash = append(l.Hash, from.Hash[at])
 	l.Sum = append(l.Sum, from.Sum[at])
@@ -38,7 +38,7 @@ func (l *Levels) Append(from *Levels, at int) {
 	}
 }
 
-// Close unmaps memory. It does nothing if there is none, or on nil.
+// Close unmaps the memory if the levels were opened from a file. It may be called again, and on nil.
 func (l *Levels) Close() error {
 	if l == nil {
 		return nil
@@ -46,13 +46,14 @@ func (l *Levels) Close() error {
 	return l.mapping.close()
 }
 
-// Find returns the index of a table's level in the slices. Hashes are evenly distributed, so it starts where the level
-// would be in a perfectly even distribution, and widens the search from there.
+// Find looks up a level of table t by its hash, and returns its index in the slices.
 func (l *Levels) Find(t *LevelTable, hash uint64) (at int, ok bool) {
 	if t.Levels == 0 { // a model may need no levels in any table, and then has no levels file: l is nil
 		return 0, false
 	}
 
+	// Hashes are evenly distributed. Begin where the hash would be if they were so perfectly, and widen the range [lo,
+	// hi) in growing steps until all hashes before it are lower and the one at hi is not.
 	all := l.Hash[t.First : t.First+t.Levels]
 	guess, _ := bits.Mul64(hash, uint64(len(all)))
 	lo, hi := int(guess), int(guess)
@@ -65,11 +66,12 @@ func (l *Levels) Find(t *LevelTable, hash uint64) (at int, ok bool) {
 		lo, hi = max(lo-step, 0), lo
 	}
 
+	// Search the range, with the hash at hi.
 	at, ok = slices.BinarySearch(all[lo:min(hi+1, len(all))], hash)
 	return t.First + lo + at, ok
 }
 
-// Seen is the weight of the level at an index: its rows, or their weight.
+// Seen returns the weight of the rows of the level with index at: their number, if rows have no weights.
 func (l *Levels) Seen(at int) float64 {
 	if l.Weight != nil {
 		return l.Weight[at]
@@ -77,7 +79,7 @@ func (l *Levels) Seen(at int) float64 {
 	return float64(l.Rows[at])
 }
 
-// levelFields returns the columns of the levels file.
+// levelFields returns the columns of a levels file. weight and last say which of the optional ones it has.
 func levelFields(weight, last bool) []arrowField {
 	fields := []arrowField{{name: "hash", typ: arrowUint64}, {name: "sum", typ: arrowFloat64},
 		{name: "rows", typ: arrowUint32}}
@@ -90,7 +92,7 @@ func levelFields(weight, last bool) []arrowField {
 	return fields
 }
 
-// Encode returns the levels as an Arrow file: the contents of a levels file.
+// Encode returns the contents of a levels file, which is an Arrow file.
 func (l *Levels) Encode() []byte {
 	layout := newLayout(levelFields(l.Weight != nil, l.Last != nil), nil, int64(l.Len()), nil)
 	file := make([]byte, layout.size)
@@ -117,12 +119,13 @@ func (l *Levels) Encode() []byte {
 	return file
 }
 
-// WriteLevels writes LevelsFile or FinalLevelsFile. Call it after the splits and before the sample, in this order.
+// WriteLevels writes LevelsFile or FinalLevelsFile. Files are listed in the order of calls: first the splits, then
+// LevelsFile, CreateFinal, FinalLevelsFile and the sample.
 func (w *Writer) WriteLevels(name string, l *Levels) error {
 	return w.writeFile(name, l.Encode())
 }
 
-// ReadLevels reads the contents of a levels file belonging to the tables. It copies the data.
+// ReadLevels decodes and checks the contents of a levels file for the tables of an encoding. It copies the data.
 func ReadLevels(data []byte, tables []LevelTable) (*Levels, error) {
 	f, err := parseLevels(data, tables)
 	if err != nil {
@@ -138,15 +141,15 @@ func ReadLevels(data []byte, tables []LevelTable) (*Levels, error) {
 	}
 
 	l := &Levels{Hash: decodeAll[uint64](column("hash")), Sum: decodeAll[float64](column("sum")),
-		Rows:   decodeAll[uint32](column("rows")),
-		Weight: decodeAll[float64](column("weight")), Last: decodeAll[float64](column("last"))}
+		Rows: decodeAll[uint32](column("rows")), Weight: decodeAll[float64](column("weight")),
+		Last: decodeAll[float64](column("last"))}
 	if err := l.check(tables); err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
-// OpenLevels maps the levels file at path, belonging to the tables. The caller closes it.
+// OpenLevels maps the levels file at path, for the tables of an encoding, and checks it. The caller closes the levels.
 func OpenLevels(path string, tables []LevelTable) (*Levels, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -170,8 +173,8 @@ func OpenLevels(path string, tables []LevelTable) (*Levels, error) {
 
 	l := &Levels{
 		Hash: view[uint64](m.data, at("hash")), Sum: view[float64](m.data, at("sum")),
-		Rows:   view[uint32](m.data, at("rows")),
-		Weight: view[float64](m.data, at("weight")), Last: view[float64](m.data, at("last")), mapping: m,
+		Rows: view[uint32](m.data, at("rows")), Weight: view[float64](m.data, at("weight")),
+		Last: view[float64](m.data, at("last")), mapping: m,
 	}
 
 	if err := l.check(tables); err != nil {
@@ -181,7 +184,8 @@ func OpenLevels(path string, tables []LevelTable) (*Levels, error) {
 	return l, nil
 }
 
-// check rejects levels that Find could silently miss, and numbers that do not give a valid rate.
+// check checks that the levels of each table ascend, since Find would miss some otherwise, that they have as many rows
+// as the table's floor, and that sums, weights and times are finite.
 func (l *Levels) check(tables []LevelTable) error {
 	for i := range tables {
 		t := &tables[i]
@@ -213,9 +217,10 @@ func (l *Levels) check(tables []LevelTable) error {
 	return nil
 }
 
-// CheckBinary rejects sums of labels that are not from 0 to the rows' weight, which those of labels 0 and 1 are.
+// CheckBinary checks that sums of labels are at least 0 and no larger than the rows' weight, as they are for labels 0
+// and 1.
 func (l *Levels) CheckBinary() error {
-	const rounding = 1e-6 // of weights that were added in another order
+	const rounding = 1e-6 // since sums and weights were rounded differently
 	for at := range l.Len() {
 		if most := l.Seen(at); !(l.Sum[at] >= 0 && l.Sum[at] <= most*(1+rounding)) {
 			return badFile(LevelsFile, -1, fmt.Sprintf("level %d: labels 0 and 1 of rows that weigh %v add up to %v",
@@ -225,7 +230,7 @@ func (l *Levels) CheckBinary() error {
 	return nil
 }
 
-// findColumn returns the position of a column's values; ok is false if there is no such column.
+// findColumn returns where a column's values are. ok is false if there is no such column.
 func (f *arrowFile) findColumn(name string) (s span, ok bool) {
 	for i := range f.fields {
 		if f.fields[i].name == name {
@@ -235,7 +240,7 @@ func (f *arrowFile) findColumn(name string) (s span, ok bool) {
 	return span{}, false
 }
 
-// levelsOf is the number of levels over all tables.
+// levelsOf returns the number of levels over all tables, whose levels follow each other.
 func levelsOf(tables []LevelTable) int {
 	if len(tables) == 0 {
 		return 0
@@ -244,8 +249,8 @@ func levelsOf(tables []LevelTable) int {
 	return last.First + last.Levels
 }
 
-// parseLevels finds the columns of levels.arrow. Weights are there if the table has any, which only the file itself
-// tells; the time of a level's last row is there if one of the tables uses it.
+// parseLevels checks the columns and the number of rows of a levels file. Whether there are weights is known from the
+// file alone. Times must be there if one of the tables has recency.
 func parseLevels(data []byte, tables []LevelTable) (*arrowFile, error) {
 	f, err := parseArrow(LevelsFile, data)
 	if err != nil {

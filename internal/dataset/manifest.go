@@ -101,7 +101,7 @@ type Unripe struct {
 	Newest  time.Time `json:"newest"`  // newest row of the source
 }
 
-// EncodingInfo says what was made of a categorical column, or of several columns together, and why.
+// EncodingInfo says what staging made of a categorical column, or of several columns together, and why.
 type EncodingInfo struct {
 	Name string `json:"name"`
 	// estimated number in the table; for a single column without that of missing values
@@ -182,8 +182,8 @@ type SampleInfo struct {
 	Rows  int    `json:"rows"`
 }
 
-// Encoding says how raw values become a model's inputs: it is registered with every model as features.json, together
-// with the levels file if it has tables.
+// Encoding says how raw values become a model's inputs. It is registered with every model as features.json, together
+// with the levels file if there are tables.
 type Encoding struct {
 	Format   int          `json:"format"`
 	Features []Feature    `json:"features" max:"32768"`
@@ -199,7 +199,8 @@ func (m *Manifest) Encoding() *Encoding {
 		Formats: m.Formats, Tables: m.Tables, Classes: m.Label.Classes}
 }
 
-// FinalEncoding is Encoding for a model that is trained on the rows of all splits, and the name of its levels file.
+// FinalEncoding returns the encoding for a model that is trained on the rows of all splits, with statistics of all
+// these rows, and the name of its levels file in the dataset's folder.
 func (m *Manifest) FinalEncoding() (e *Encoding, levels string) {
 	e = m.Encoding()
 	if m.FinalTables == nil { // there are no statistics
@@ -209,7 +210,7 @@ func (m *Manifest) FinalEncoding() (e *Encoding, levels string) {
 	return e, FinalLevelsFile
 }
 
-// Statistics are the features that are statistics of levels: indices into Features, ascending.
+// Statistics returns the features that are statistics of levels, as ascending indices of Features.
 func (m *Manifest) Statistics() []int {
 	var out []int
 	for i := range m.Features {
@@ -220,7 +221,7 @@ func (m *Manifest) Statistics() []int {
 	return out
 }
 
-// HeldOutRows is the number of rows outside of train.
+// HeldOutRows returns the number of rows of all splits but train.
 func (m *Manifest) HeldOutRows() int {
 	n := 0
 	for _, s := range m.Splits {
@@ -252,16 +253,16 @@ func (m *Manifest) format() int {
 	return formatOf(m.Features)
 }
 
-// HasWeights reports whether the files have row weights: from a column, or because negative rows were sampled. Where
-// negative rows were sampled, rows of train have only the column's weights, if there is such a column: models learn
-// from the rows as they are, and package fit corrects their scores.
+// HasWeights reports whether the files have weights of rows, from a column or because negative rows were sampled. In
+// the latter case the weights of held-out rows make up for the sampling, so that metrics are right. Those of train do
+// not: models learn from the rows as they are, and package fit corrects their scores.
 func (m *Manifest) HasWeights() bool { return m.Weight != "" || m.Negatives > 0 }
 
-// ByTime says that later splits have newer rows.
+// ByTime reports whether rows are split by time, so that later splits have newer rows.
 func (m *Manifest) ByTime() bool { return m.Split.By == SplitByTime }
 
-// Copies is how often the train split contains each of its rows: more than once if statistics were made in several
-// orders.
+// Copies returns how often the train split has each of its rows. It is more than once if statistics were made in
+// several random orders: each copy has those of one order.
 func (m *Manifest) Copies() int {
 	if m.Order == nil {
 		return 1
@@ -269,7 +270,8 @@ func (m *Manifest) Copies() int {
 	return m.Order.Copies
 }
 
-// TableRows is how many rows of the table a split contains: for train, those of one copy.
+// TableRows returns how many rows of the table a split has: for train, the rows of one copy. It is 0 if there is no
+// split of that name.
 func (m *Manifest) TableRows(split string) int {
 	s, _ := m.FindSplit(split)
 	if split == TrainSplit {
@@ -278,7 +280,7 @@ func (m *Manifest) TableRows(split string) int {
 	return s.Rows
 }
 
-// FindSplit returns the split called name; ok is false if it has no rows.
+// FindSplit returns the split called name. ok is false if the dataset does not have it.
 func (m *Manifest) FindSplit(name string) (Rows, bool) {
 	for _, s := range m.Splits {
 		if s.Name == name {
@@ -288,7 +290,7 @@ func (m *Manifest) FindSplit(name string) (Rows, bool) {
 	return Rows{}, false
 }
 
-// Bytes is the total size of all files except the manifest.
+// Bytes returns the total size of all files except the manifest.
 func (m *Manifest) Bytes() int64 {
 	n := int64(0)
 	for _, f := range m.Files {
@@ -297,8 +299,8 @@ func (m *Manifest) Bytes() int64 {
 	return n
 }
 
-// ContentVersion computes the version from the manifest's contents: the first 16 hexadecimal digits of the SHA-256 of
-// its JSON, as written by Encode, without Version and About.
+// ContentVersion computes the version that belongs to the manifest's contents: the first 16 hexadecimal digits of the
+// SHA-256 of its JSON, as Encode writes it, without Version and About. Checksums of the files are part of that.
 func (m *Manifest) ContentVersion() (string, error) {
 	bare := *m
 	bare.Version = ""
@@ -311,7 +313,8 @@ func (m *Manifest) ContentVersion() (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// Encode returns the manifest as JSON, with the fields in the order of declaration.
+// Encode returns the manifest as JSON, with the fields in the order of declaration. It fails if a number is NaN or
+// infinite.
 func (m *Manifest) Encode() ([]byte, error) {
 	data, err := json.Marshal(m)
 	if err != nil {
@@ -320,7 +323,8 @@ func (m *Manifest) Encode() ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-// DecodeManifest reads a manifest and checks everything that can be checked without the files, including its version.
+// DecodeManifest reads a manifest and checks all that can be checked without the files, including its version. What is
+// wrong with it is an error of kind Damaged.
 func DecodeManifest(data []byte) (*Manifest, error) {
 	var m Manifest
 	if err := decodeJSON(data, &m); err != nil {
@@ -341,7 +345,8 @@ func DecodeManifest(data []byte) (*Manifest, error) {
 	return &m, nil
 }
 
-// DecodeEncoding reads an Encoding, such as a model's features.json.
+// DecodeEncoding reads an Encoding, such as a model's features.json, and checks it. What is wrong is an error of kind
+// Damaged.
 func DecodeEncoding(data []byte) (*Encoding, error) {
 	var e Encoding
 	if err := decodeJSON(data, &e); err != nil {
@@ -362,7 +367,7 @@ func DecodeEncoding(data []byte) (*Encoding, error) {
 	return &e, cmp.Or(checkTokens(e.Missing), e.Formats.Check())
 }
 
-// decodeJSON reads a manifest or an encoding, strictly. What is wrong with it is of kind Damaged.
+// decodeJSON decodes a manifest or an encoding into v. Unknown and repeated keys are errors, too, of kind Damaged.
 func decodeJSON(data []byte, v any) error {
 	if len(data) > MaxManifest {
 		return badManifest("", fmt.Errorf("%d bytes, more than the %d that one may have", len(data), MaxManifest))

@@ -52,7 +52,8 @@ func CheckColumnName(name string) error {
 	return nil
 }
 
-// checkFormat rejects an unknown format, or one that is not the lowest for the contents.
+// checkFormat refuses a format that this build does not know, and one that is not needed: the lowest format that
+// supports the contents.
 func checkFormat(format, needed int) error {
 	if format < FormatVersion || format > FormatValues {
 		return badManifest("format", fmt.Errorf("%d; this build reads %d to %d", format, FormatVersion, FormatValues))
@@ -63,8 +64,10 @@ func checkFormat(format, needed int) error {
 	return nil
 }
 
-// check wants the parts of a manifest to be possible and to agree. It opens no file; the first fault is the error.
+// check checks that the parts of a manifest are possible and agree with each other. It opens no files. The first fault
+// is returned, as an error that names its place in the manifest.
 func (m *Manifest) check() error {
+	// What stands for itself.
 	if err := checkFormat(m.Format, m.format()); err != nil {
 		return err
 	}
@@ -86,6 +89,7 @@ func (m *Manifest) check() error {
 			m.LeftOut))
 	}
 
+	// What refers to other parts.
 	if err := checkDerived(m.Features, m.Tables, len(m.Label.Classes)); err != nil {
 		return err
 	}
@@ -105,7 +109,8 @@ func (m *Manifest) check() error {
 	return m.checkFiles()
 }
 
-// checkFinal checks that the tables over all rows are those of train with other levels.
+// checkFinal checks that FinalTables, the tables of statistics over the rows of all splits, differ from Tables in
+// nothing but their levels, priors and floors.
 func (m *Manifest) checkFinal() error {
 	if m.FinalTables == nil {
 		return nil
@@ -123,22 +128,23 @@ func (m *Manifest) checkFinal() error {
 	return checkDerived(m.Features, m.FinalTables, len(m.Label.Classes))
 }
 
-// checkRoles checks the columns that are not features, and that the label's kind agrees with what it says of its
-// values.
+// checkRoles checks the columns that are no features: label, weight, group and values. What is said of the label must
+// go with its kind.
 func (m *Manifest) checkRoles() error {
 	l := m.Label
 	if err := CheckColumnName(l.Column); err != nil {
 		return badManifest("label.column", err)
 	}
 
-	classes := l.Positive != nil || l.Above != nil
+	// Positive or Above make a label binary, at most one of them is given, and Negative goes with Positive.
+	saysBinary := l.Positive != nil || l.Above != nil
 	switch {
 	case l.Kind != Binary && l.Kind != Regression && l.Kind != Classes:
 		return badManifest("label.kind", fmt.Errorf("%.40q", l.Kind))
-	case l.Positive != nil && l.Above != nil || l.Kind != Binary && classes ||
-		(l.Kind == Classes) != (l.Classes != nil) ||
-		l.Negative != nil &&
-			l.Positive == nil:
+	case l.Positive != nil && l.Above != nil,
+		saysBinary && l.Kind != Binary,
+		l.Negative != nil && l.Positive == nil,
+		(l.Kind == Classes) != (l.Classes != nil):
 		return badManifest("label", errors.New("contradicts itself"))
 	}
 
@@ -159,8 +165,9 @@ func (m *Manifest) checkRoles() error {
 	return nil
 }
 
-// checkValues rejects columns that no expression can name, that are there twice, or are more than 100; place is the
-// first such one. An expression's own names (label, prediction, weight) are not columns'.
+// checkValues checks the names of value columns: a metric's expression must be able to name each, which its own names
+// label, prediction and weight rule out. There may be 100, each once. If err is not nil, place is the index of the
+// name.
 func checkValues(names []string) (place int, err error) {
 	for i, name := range names {
 		r, err := expression.CompileRows(name)
@@ -177,7 +184,7 @@ func checkValues(names []string) (place int, err error) {
 	return 0, nil
 }
 
-// checkClassNames checks the names of several classes; none is fine.
+// checkClassNames checks the names of a label's classes. There are none for other labels, which is right.
 func checkClassNames(names []string) error {
 	seen := map[string]bool{}
 	for i, name := range names {
@@ -195,7 +202,7 @@ func checkClassNames(names []string) error {
 // MaxClassName is the longest name of a class in bytes.
 const MaxClassName = 200
 
-// checkOrder checks the share of negative rows that are left out, and the order and the copies of train's rows.
+// checkOrder checks the share of sampled negative rows, and the order of the statistics with the copies of train.
 func (m *Manifest) checkOrder() error {
 	if !(m.Negatives >= 0 && m.Negatives < 1) || m.Negatives > 0 && m.Label.Kind != Binary || m.Thinned < 0 {
 		return badManifest("negatives", fmt.Errorf("%v of a %s label, %d rows left out", m.Negatives, m.Label.Kind,
@@ -218,15 +225,14 @@ func (m *Manifest) checkOrder() error {
 	return nil
 }
 
-// checkSplits wants at least train, each split once, in the order of SplitNames and with rows, and a sample that is of
-// one of them and not larger.
+// checkSplits checks that there is a train split, that each split is there once, in the order of SplitNames, and has
+// rows, and that the sample is of one of them and no larger.
 func (m *Manifest) checkSplits() error {
 	if !slices.Contains([]string{SplitByHash, SplitByRandom, SplitByClasses, SplitByTime, SplitByColumn,
 		SplitNone}, m.Split.By) {
 		return badManifest("split.by", fmt.Errorf("%.40q", m.Split.By))
 	}
-	if m.Split.Seed < 0 || m.Split.Seed > 0 && m.Split.By != SplitByRandom &&
-		m.Split.By != SplitByClasses {
+	if m.Split.Seed < 0 || m.Split.Seed > 0 && m.Split.By != SplitByRandom && m.Split.By != SplitByClasses {
 		return badManifest("split.seed", fmt.Errorf("%d of a split by %.40q", m.Split.Seed, m.Split.By))
 	}
 
@@ -255,7 +261,8 @@ func (m *Manifest) checkSplits() error {
 	return nil
 }
 
-// checkFiles checks that the files have exactly the names that the splits require, so that no name can lead elsewhere.
+// checkFiles checks that the files have exactly the names that follow from the contents. So no name of a forged
+// manifest can lead out of the dataset's folder.
 func (m *Manifest) checkFiles() error {
 	want := m.fileNames()
 	if len(m.Files) != len(want) {
@@ -291,7 +298,7 @@ const (
 // TargetsFile is the name of a split's targets in a dataset's folder.
 func TargetsFile(split string) string { return split + "/" + targetsFile }
 
-// fileNames lists the files that Manifest.Files has to name, in its order: what the dataset does not have is left out.
+// fileNames returns the names of all files that such a dataset has, in the order of Manifest.Files.
 func (m *Manifest) fileNames() []string {
 	var names []string
 	for _, s := range m.Splits {
@@ -309,7 +316,7 @@ func (m *Manifest) fileNames() []string {
 	return append(names, SampleFile)
 }
 
-// checkTokens bounds the texts that stand for a missing value: 1,000 of them, as long as a name.
+// checkTokens checks the texts that stand for a missing value: at most 1,000, each no longer than a column's name.
 func checkTokens(tokens []string) error {
 	if len(tokens) > 1000 {
 		return badManifest("missing", fmt.Errorf("%d texts", len(tokens)))
@@ -322,7 +329,7 @@ func checkTokens(tokens []string) error {
 	return nil
 }
 
-// checkFeatures rejects none, too many, two of one name, and one whose own description does not agree with itself.
+// checkFeatures checks the number of features, their names, which must differ, and each feature by itself.
 func checkFeatures(features []Feature) error {
 	if len(features) < 1 || len(features) > MaxFeatures {
 		return badManifest("features", fmt.Errorf("%d of them; a dataset has 1 to %d", len(features), MaxFeatures))
@@ -348,10 +355,11 @@ func checkFeatures(features []Feature) error {
 	return nil
 }
 
-// check checks that the numbers of a feature are consistent.
+// check checks that the bins of a feature agree with its bounds or categories. Bins are numbered in this order: ranges
+// or categories, then for categories the bin of all others, then the bin of missing values if there is one.
 func (f *Feature) check() error {
-	values := len(f.Bounds) + 1
-	other := -1
+	values := len(f.Bounds) + 1 // the number of bins without that of missing values
+	other := -1                 // the bin of other categories
 
 	switch f.Kind {
 	case Numeric, Temporal:
@@ -363,7 +371,8 @@ func (f *Feature) check() error {
 			return fmt.Errorf("a categorical feature with %d bounds, %d categories and %d counts", len(f.Bounds),
 				len(f.Categories), len(f.Counts))
 		}
-		values, other = len(f.Categories)+1, len(f.Categories)
+		values = len(f.Categories) + 1
+		other = len(f.Categories)
 	default:
 		return fmt.Errorf("kind %.40q", f.Kind)
 	}

@@ -8,16 +8,16 @@ import (
 	"unsafe"
 )
 
-// mapping is a file's contents, read-only and shared with every process that maps the same file. Its creator owns it
-// until close; its bytes must not be touched afterwards. The file must not be truncated meanwhile, since touching the
-// missing part kills the process: datasets are replaced by renaming folders, never rewritten in place. (Windows refuses
-// either while the file is mapped.)
+// mapping is a file's contents in read-only memory, shared with all processes that map the same file. It belongs to its
+// creator until close, after which its bytes must not be touched. Meanwhile the file must not be truncated, since
+// touching the missing part crashes the process: datasets are replaced by renaming folders, never rewritten in place.
+// (Windows refuses to do either while the file is mapped.)
 type mapping struct {
 	data []byte
 }
 
-// mapFile maps the file at path, which must have exactly size bytes, at least one; otherwise, or without the file, the
-// error is of kind Damaged. name is its name in errors.
+// mapFile maps the file at path. It must be there and have exactly size bytes, at least one; otherwise the error is of
+// kind Damaged. name is the file's name in errors.
 func mapFile(path, name string, size int64) (*mapping, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -52,7 +52,7 @@ func mapFile(path, name string, size int64) (*mapping, error) {
 	return &mapping{data: data}, nil
 }
 
-// close unmaps the file. It does nothing for a nil mapping, or a second time.
+// close unmaps the file. It does nothing the second time, or on nil.
 func (m *mapping) close() error {
 	if m == nil || m.data == nil {
 		return nil
@@ -62,8 +62,8 @@ func (m *mapping) close() error {
 	return munmap(data)
 }
 
-// view returns a part of a mapping as values of T, without copying. s starts at a multiple of 64 within the mapping,
-// and mappings begin on a page, so the values are aligned.
+// view returns the bytes s of a mapping as values of T, without copying; nil if there are none. The values are aligned:
+// s starts at a multiple of 64 bytes in the mapping, and a mapping at the beginning of a page.
 func view[T uint8 | uint32 | uint64 | float32 | float64](data []byte, s span) []T {
 	var zero T
 	if s.n == 0 {

@@ -12,30 +12,30 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// Dataset is an open dataset. Its slices are in read-only memory shared with other processes: writing to them is a
-// fault, and they are invalid after Close. It is safe for concurrent use.
+// Dataset is an open dataset. Its slices are read-only memory that is shared with other processes: writing to them
+// crashes the program, and so does using them after Close. It is safe for concurrent use.
 type Dataset struct {
 	Manifest *Manifest
 	Splits   []Split // in the order of Manifest.Splits
-	// Final, by the place among Manifest.Statistics, are bins of all held-out rows in the order of the splits, as they
-	// are for later rows of train; nil if the dataset has none.
+	// Final has the bins that held-out rows would have as later rows of train, for the final training of a sweep:
+	// [Manifest.Statistics][held-out rows], in the order of the splits. It is nil if the dataset does not have them.
 	Final [][]byte
 
 	dir      string
 	mappings []*mapping
-	mapped   []FileInfo // the files mapped
+	mapped   []FileInfo // the file of each mapping
 }
 
-// Split holds the values of one split, all in mapped memory. F is the number of features.
+// Split holds the values of one split, all in mapped memory.
 type Split struct {
 	Name     string
 	Rows     int
-	RowMajor []byte   // Rows x F bins; feature f of row r is at r*F+f
-	Columns  [][]byte // F columns of Rows bins
+	RowMajor []byte   // [Rows x features]: with F features, the bin of feature f of row r is at r*F+f
+	Columns  [][]byte // [features][Rows], the same bins
 	Targets
 }
 
-// Split returns the split called name, or nil if it has no rows.
+// Split returns the split called name, or nil if the dataset does not have it.
 func (d *Dataset) Split(name string) *Split {
 	for i := range d.Splits {
 		if d.Splits[i].Name == name {
@@ -45,10 +45,10 @@ func (d *Dataset) Split(name string) *Split {
 	return nil
 }
 
-// Dir is the folder of the dataset.
+// Dir returns the folder of the dataset.
 func (d *Dataset) Dir() string { return d.dir }
 
-// Mapped is the size of the mapped files, whether or not they are in memory.
+// Mapped returns the size of the mapped files, whether or not they are in memory.
 func (d *Dataset) Mapped() int64 {
 	var sum int64
 	for _, m := range d.mappings {
@@ -57,8 +57,8 @@ func (d *Dataset) Mapped() int64 {
 	return sum
 }
 
-// ReadManifest reads the manifest in folder dir. Without one the folder is not a complete dataset, and the error is an
-// fs.ErrNotExist.
+// ReadManifest reads and checks the manifest in folder dir. If there is none, the folder is no complete dataset, and
+// the error is an fs.ErrNotExist.
 func ReadManifest(dir string) (*Manifest, error) {
 	f, err := strictyaml.Open(filepath.Join(dir, ManifestFile))
 	if err != nil {
@@ -95,7 +95,7 @@ func Open(dir string) (*Dataset, error) {
 	return d, nil
 }
 
-// Close unmaps everything. Slices of the dataset must not be touched afterwards. A second call does nothing.
+// Close unmaps everything. Slices of the dataset must not be used afterwards. A second call does nothing.
 func (d *Dataset) Close() error {
 	var errs []error
 	for _, m := range d.mappings {
@@ -105,8 +105,8 @@ func (d *Dataset) Close() error {
 	return errors.Join(errs...)
 }
 
-// mapFiles maps the files, three of each split, in the order in which the manifest has them. On an error what is mapped
-// stays so until Close.
+// mapFiles maps the files of the splits and the final statistics, and checks that the others have their sizes. After an
+// error, the caller has to Close d, which unmaps what was mapped.
 func (d *Dataset) mapFiles() error {
 	for i, rows := range d.Manifest.Splits {
 		s := Split{Name: rows.Name, Rows: rows.Rows}
@@ -141,7 +141,7 @@ func (d *Dataset) mapFiles() error {
 	return nil
 }
 
-// checkSize checks that a file exists and has the manifest's size.
+// checkSize checks that a file exists and has the size that the manifest says.
 func (d *Dataset) checkSize(f FileInfo) error {
 	info, err := os.Stat(filepath.Join(d.dir, f.Name))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() != f.Bytes {
@@ -151,7 +151,7 @@ func (d *Dataset) checkSize(f FileInfo) error {
 	return err
 }
 
-// mapInfo maps a file and remembers it, for Close and for Verify.
+// mapInfo maps a file and remembers it, for Close and VerifyMapped.
 func (d *Dataset) mapInfo(info FileInfo) ([]byte, error) {
 	m, err := mapFile(filepath.Join(d.dir, filepath.FromSlash(info.Name)), info.Name, info.Bytes)
 	if err != nil {
@@ -162,7 +162,7 @@ func (d *Dataset) mapInfo(info FileInfo) ([]byte, error) {
 	return m.data, nil
 }
 
-// mapArrow maps a file that has to have these fields and as many rows.
+// mapArrow maps a file and parses its metadata. It must have exactly these columns, and as many rows.
 func (d *Dataset) mapArrow(info FileInfo, fields []arrowField, rows int) (*arrowFile, []byte, error) {
 	data, err := d.mapInfo(info)
 	if err != nil {
@@ -175,7 +175,7 @@ func (d *Dataset) mapArrow(info FileInfo, fields []arrowField, rows int) (*arrow
 	return f, data, f.expect(info.Name, fields, rows)
 }
 
-// openRows gives the split its bins row by row.
+// openRows sets the split's RowMajor from its rows file.
 func (d *Dataset) openRows(info FileInfo, s *Split) error {
 	f, data, err := d.mapArrow(info, rowFields(len(d.Manifest.Features)), s.Rows)
 	if err != nil {
@@ -185,7 +185,7 @@ func (d *Dataset) openRows(info FileInfo, s *Split) error {
 	return nil
 }
 
-// openColumns gives the split its bins column by column: the same as those of openRows, the other way round.
+// openColumns sets the split's Columns from its columns file, which has the same bins as the rows file.
 func (d *Dataset) openColumns(info FileInfo, s *Split) error {
 	f, data, err := d.mapArrow(info, columnFields(d.Manifest.Features), s.Rows)
 	if err != nil {
@@ -198,7 +198,7 @@ func (d *Dataset) openColumns(info FileInfo, s *Split) error {
 	return nil
 }
 
-// openFinal gives the dataset its Final, columns of the held-out rows of all splits together.
+// openFinal sets the dataset's Final from its file.
 func (d *Dataset) openFinal(info FileInfo) error {
 	f, data, err := d.mapArrow(info, finalFields(d.Manifest), d.Manifest.HeldOutRows())
 	if err != nil {
@@ -210,8 +210,7 @@ func (d *Dataset) openFinal(info FileInfo) error {
 	return nil
 }
 
-// openTargets gives the split its labels and folds, and the weights, groups and values that the dataset has; those that
-// it has not stay nil.
+// openTargets sets the split's Targets from its targets file. Those that the dataset does not have stay nil.
 func (d *Dataset) openTargets(info FileInfo, s *Split) error {
 	has := d.Manifest.optional()
 	f, data, err := d.mapArrow(info, has.listFields(), s.Rows)
@@ -219,31 +218,31 @@ func (d *Dataset) openTargets(info FileInfo, s *Split) error {
 		return err
 	}
 
-	// In the order of fields, which omits columns that the dataset does not have.
+	// nextColumn returns where the next column is, in the order of listFields.
 	next := 0
-	place := func() span {
+	nextColumn := func() span {
 		next++
 		return f.columns[next-1].data
 	}
 
-	s.Label = view[float32](data, place())
+	s.Label = view[float32](data, nextColumn())
 	if has.weight {
-		s.Weight = view[float32](data, place())
+		s.Weight = view[float32](data, nextColumn())
 	}
 	if has.group {
-		s.Group = view[uint64](data, place())
+		s.Group = view[uint64](data, nextColumn())
 	}
 	if has.values != nil {
 		s.Values = map[string][]float32{}
 	}
 	for _, name := range has.values {
-		s.Values[name] = view[float32](data, place())
+		s.Values[name] = view[float32](data, nextColumn())
 	}
-	s.Fold = view[uint8](data, place())
+	s.Fold = view[uint8](data, nextColumn())
 	return nil
 }
 
-// expect checks that a file has the manifest's columns and number of rows.
+// expect checks that the file called name has the columns and the number of rows that follow from the manifest.
 func (f *arrowFile) expect(name string, fields []arrowField, rows int) error {
 	if f.rows != int64(rows) {
 		return badFile(name, -1, fmt.Sprintf("%d rows where the manifest says %d", f.rows, rows))
@@ -254,10 +253,12 @@ func (f *arrowFile) expect(name string, fields []arrowField, rows int) error {
 	return nil
 }
 
+// rowFields returns the only column of a rows file: all bins of a row.
 func rowFields(features int) []arrowField {
 	return []arrowField{{name: "bins", typ: arrowBinary(features)}}
 }
 
+// finalFields returns the columns of the file of final statistics.
 func finalFields(m *Manifest) []arrowField {
 	var fields []arrowField
 	for _, i := range m.Statistics() {
@@ -266,6 +267,7 @@ func finalFields(m *Manifest) []arrowField {
 	return fields
 }
 
+// columnFields returns the columns of a columns file: one for each feature.
 func columnFields(features []Feature) []arrowField {
 	fields := make([]arrowField, len(features))
 	for i, f := range features {

@@ -27,7 +27,7 @@ const (
 	metaUnit  = "unit"
 )
 
-// Column returns the values of the feature called name, or nil.
+// Column returns the values of the feature called name, or nil if there is no such feature.
 func (s *Sample) Column(name string) *Values {
 	for i, n := range s.Names {
 		if n == name {
@@ -37,7 +37,7 @@ func (s *Sample) Column(name string) *Values {
 	return nil
 }
 
-// Select returns the sample of some of its rows, given by ascending indices.
+// Select returns a sample with some of the rows, given by ascending indices.
 func (s *Sample) Select(rows []int) *Sample {
 	out := &Sample{Split: s.Split, Row: Pick(s.Row, rows), Names: s.Names}
 	for i := range s.Columns {
@@ -46,10 +46,10 @@ func (s *Sample) Select(rows []int) *Sample {
 	return out
 }
 
-// Encode writes the sample as an Arrow file, which ReadSample reads. It rejects text beyond the range of int32 offsets.
+// Encode returns the sample as an Arrow file, which ReadSample reads. It fails if a column has more than 2 GiB of text.
 func (s *Sample) Encode() ([]byte, error) { return s.encode(context.Background()) }
 
-// encode is Encode, which ends with ctx between two columns.
+// encode is Encode, but returns ctx's error if ctx ends before a column is written.
 func (s *Sample) encode(ctx context.Context) ([]byte, error) {
 	fields := []arrowField{{name: RowColumn, typ: arrowUint32}}
 	cols := []column{{}}
@@ -68,6 +68,7 @@ func (s *Sample) encode(ctx context.Context) ([]byte, error) {
 	copy(file[l.tailAt:], l.foot)
 	at := func(s span) []byte { return file[s.off : s.off+s.n] }
 
+	// The row numbers, and then each feature's nulls and values.
 	rows := at(l.columns[0].data)
 	for i, r := range s.Row {
 		binary.LittleEndian.PutUint32(rows[4*i:], r)
@@ -90,8 +91,8 @@ func (s *Sample) encode(ctx context.Context) ([]byte, error) {
 	return file, nil
 }
 
-// sampleField says how a column is stored, and how many nulls and bytes of text it has. Truth values and times are
-// int64, as whole numbers are.
+// sampleField returns how a column is stored, and how many nulls and bytes of text it has. Truth values and times are
+// stored as whole numbers.
 func sampleField(name string, v *Values) (arrowField, column, error) {
 	f := arrowField{name: name, typ: arrowInt64, nullable: true, meta: []keyValue{{metaType, string(v.Type)}}}
 	var c column
@@ -121,7 +122,7 @@ func sampleField(name string, v *Values) (arrowField, column, error) {
 	return f, c, nil
 }
 
-// encode fills in the buffers of a column. A null has zeros.
+// encode writes the values into the buffers of a column, which are zero. offsets is for texts only. Nulls stay zero.
 func (v *Values) encode(offsets, data []byte) {
 	end := uint32(0)
 	for i := range v.Len() {
@@ -147,7 +148,7 @@ func (v *Values) encode(offsets, data []byte) {
 	}
 }
 
-// ReadSample reads the contents of a sample.arrow. It copies the data.
+// ReadSample decodes and checks the contents of a sample.arrow. It copies the data.
 func ReadSample(data []byte) (*Sample, error) {
 	f, err := parseArrow(SampleFile, data)
 	if err != nil {
@@ -157,6 +158,7 @@ func ReadSample(data []byte) (*Sample, error) {
 		return nil, badFile(SampleFile, -1, fmt.Sprintf(format, args...))
 	}
 
+	// The split and the row numbers.
 	if len(f.meta) != 1 || f.meta[0].key != metaSplit {
 		return fail("the schema does not say of which split it is a sample")
 	}
@@ -173,6 +175,7 @@ func ReadSample(data []byte) (*Sample, error) {
 		}
 	}
 
+	// The features.
 	seen := map[string]bool{RowColumn: true}
 	for i := 1; i < len(f.fields); i++ {
 		name := f.fields[i].name
@@ -190,8 +193,7 @@ func ReadSample(data []byte) (*Sample, error) {
 	return s, nil
 }
 
-// decodeColumn decodes column i of a sample, and trusts neither its type nor its nulls nor its texts. A float that is
-// null is NaN.
+// decodeColumn decodes column i of a sample and checks its type, nulls and texts. A null of a column of floats is NaN.
 func (f *arrowFile) decodeColumn(data []byte, i int) (*Values, error) {
 	field := f.fields[i]
 	c := f.columns[i]
@@ -211,7 +213,7 @@ func (f *arrowFile) decodeColumn(data []byte, i int) (*Values, error) {
 		return nil, badFile(SampleFile, at, fmt.Sprintf("column %.60q: %s", field.name, what))
 	}
 
-	// Type, unit and storage type have to match.
+	// The type in the metadata must go with the type in which values are stored, and only times have a unit.
 	want := map[Type]arrowType{Text: arrowUtf8, Float: arrowFloat64, Int: arrowInt64, Bool: arrowInt64,
 		Time: arrowInt64}[v.Type]
 	if want.id == 0 || want != field.typ || (v.Type == Time) != (v.Unit != "") || v.Type == Time && v.Unit != Day &&
@@ -219,6 +221,7 @@ func (f *arrowFile) decodeColumn(data []byte, i int) (*Values, error) {
 		return wrong(-1, fmt.Sprintf("the type %.20q with the unit %.20q does not fit the column", v.Type, v.Unit))
 	}
 
+	// Bit j of the validity bitmap says that value j is not null.
 	if c.validity.n > 0 {
 		v.Null = make([]bool, rows)
 		nulls := int64(0)
@@ -256,7 +259,8 @@ func (f *arrowFile) decodeColumn(data []byte, i int) (*Values, error) {
 	return v, nil
 }
 
-// decodeText returns -1, or the index of the first invalid text.
+// decodeText sets v.Text from the buffers of a column of texts. It returns the index of the first text that is not
+// inside data or not UTF-8, or -1 if there is none.
 func (v *Values) decodeText(offsets, data []byte) int {
 	n := len(offsets)/4 - 1
 	all := string(data) // one copy, shared by the texts

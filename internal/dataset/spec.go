@@ -46,7 +46,8 @@ type Spec struct {
 // Tokens are texts that stand for a missing value.
 type Tokens []string
 
-// UnmarshalYAML reads a list of texts in which null, which YAML does not treat as a text, means the text null.
+// UnmarshalYAML reads a list of texts. An unquoted null, which YAML does not take for a text, stands for the text
+// "null".
 func (t *Tokens) UnmarshalYAML(decode func(any) error) error {
 	var list []*string
 	if err := decode(&list); err != nil {
@@ -80,7 +81,7 @@ type LabelSpec struct {
 	AsOf string `yaml:"as_of" json:"as_of,omitempty"`
 }
 
-// Stated returns the time in AsOf; ok is false if there is none.
+// Stated returns the time that AsOf gives. ok is false if AsOf is empty or no time.
 func (l *LabelSpec) Stated() (at time.Time, ok bool) {
 	at, err := time.Parse(time.RFC3339, l.AsOf)
 	return at, err == nil
@@ -137,7 +138,8 @@ type Portion struct {
 // YAMLBare says that values are texts, like the table's, until one is known to be a share.
 func (Portion) YAMLBare() any { return "" }
 
-// UnmarshalYAML accepts a number, a text or a list of texts. Which of them is valid is checked later.
+// UnmarshalYAML reads a number, a text or a list of texts. Since the kind of split is not known yet, a number is read
+// both as a Share and as a text in Values. Share is NaN if it is no number. The checks of the split keep what is right.
 func (p *Portion) UnmarshalYAML(decode func(any) error) error {
 	if err := decode(&p.Values); err == nil {
 		p.Share = math.NaN()
@@ -156,17 +158,18 @@ func (p *Portion) UnmarshalYAML(decode func(any) error) error {
 	return nil
 }
 
-// portions returns the parts in the order of SplitNames.
+// portions returns the splits' parts in the order of SplitNames, for reading and writing.
 func (s *SplitSpec) portions() []*Portion {
 	return []*Portion{&s.Train, &s.Valid, &s.Calib, &s.Test}
 }
 
-// Values returns the values of the split column that the spec lists for the split called name, if any.
+// Values returns the values of the split column that the spec lists for the split called name; nil if none.
 func (s *SplitSpec) Values(name string) []string {
 	return s.portions()[slices.Index(SplitNames(), name)].Values
 }
 
-// Shares returns the parts of a split by hash or time, in the order of SplitNames. They sum to 1.
+// Shares returns the splits' shares of the rows, in the order of SplitNames. They sum to 1, except for a split by
+// column.
 func (s *SplitSpec) Shares() [4]float64 {
 	var shares [4]float64
 	for i, p := range s.portions() {
@@ -175,8 +178,8 @@ func (s *SplitSpec) Shares() [4]float64 {
 	return shares
 }
 
-// ValuesOf returns the values of the split column that select each split: those listed in the spec, or the split's own
-// name.
+// ValuesOf returns for each split the values of the split column that select its rows: those that the spec lists or, if
+// it lists none at all, the split's own name.
 func (s *SplitSpec) ValuesOf() map[string][]string {
 	values := map[string][]string{}
 	for i, p := range s.portions() {
@@ -216,7 +219,8 @@ func DefaultMissing() []string {
 		"#N/A", "#N/A N/A", "#NULL!", "#DIV/0!", "#VALUE!", `\N`, "?", "-"}
 }
 
-// LabelMissing are the texts that stand for a missing label: without the last of the default ones, as there may be +.
+// LabelMissing returns the texts that stand for a missing label. If the spec does not list its own, "-" is not one of
+// them: labels may be written + and -.
 func (s *Spec) LabelMissing() []string {
 	n := len(DefaultMissing())
 	if len(s.Missing) < n || !slices.Equal(s.Missing[:n], DefaultMissing()) {
@@ -225,8 +229,8 @@ func (s *Spec) LabelMissing() []string {
 	return slices.Concat(s.Missing[:n-1], s.Missing[n:])
 }
 
-// Errorf returns an error about the spec's key at path, such as "split.key", with file, line and column if the spec was
-// read from a file.
+// Errorf returns an error about the spec's key at path, such as "split.key". If the spec was read from a file, it names
+// file, line and column.
 func (s *Spec) Errorf(path, format string, args ...any) error {
 	if s.doc == nil {
 		return fmt.Errorf("dataset spec, %s: %w", path, fmt.Errorf(format, args...))
@@ -234,7 +238,8 @@ func (s *Spec) Errorf(path, format string, args ...any) error {
 	return s.doc.Errorf(path, format, args...)
 }
 
-// ParseSpec reads a dataset.yaml, fills in defaults and checks it. Errors are *strictyaml.Error.
+// ParseSpec reads a dataset.yaml, fills in the defaults and checks it. file is its name in errors, which are of type
+// *strictyaml.Error.
 func ParseSpec(file string, data []byte) (*Spec, error) {
 	s := &Spec{MaxBin: MaxBins, Sample: SampleSpec{Rows: DefaultSample}, BinRows: DefaultBinRows,
 		Encodings: EncodingsSpec{Levels: DefaultLevels, Rows: DefaultEncodingRows, Final: true}}
@@ -249,8 +254,7 @@ func ParseSpec(file string, data []byte) (*Spec, error) {
 	}
 
 	for _, check := range []func() error{s.checkColumns, s.checkSource, s.checkLabel, s.checkSplit, s.checkNumbers,
-		s.checkEncodings,
-		s.checkMaturity, s.checkContract} {
+		s.checkEncodings, s.checkMaturity, s.checkContract} {
 		if err := check(); err != nil {
 			return nil, err
 		}

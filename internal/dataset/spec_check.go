@@ -11,8 +11,8 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// checkColumns wants a name, a source, and each column in one role: not twice in a list, not both numeric and
-// categorical.
+// checkColumns checks the name, that there is a source, and the lists of columns: none is twice in a list, or both
+// numeric and categorical. Errors name the place in the file, here and in the other checks.
 func (s *Spec) checkColumns() error {
 	if err := CheckName(s.Name); err != nil {
 		return s.Errorf("name", "%v", err)
@@ -50,8 +50,8 @@ func (s *Spec) checkColumns() error {
 	return s.checkRoles()
 }
 
-// checkRoles rejects a column with two roles: of label, weight and group, each has its own, which is never a feature
-// and so in no list of columns.
+// checkRoles checks that label, weight and group are different columns, and that these, which are never features, are
+// in no list of columns.
 func (s *Spec) checkRoles() error {
 	taken := map[string]string{}
 
@@ -82,8 +82,8 @@ func (s *Spec) checkRoles() error {
 	return nil
 }
 
-// checkLabel rejects keys of the label that do not go together: positive, negative and above are of a binary one. A
-// value that stands for missing can be neither positive nor negative.
+// checkLabel checks that the keys of the label go together: positive, negative and above are for binary labels. A text
+// that stands for a missing value can be neither positive nor negative.
 func (s *Spec) checkLabel() error {
 	l := s.Label
 	switch {
@@ -110,21 +110,22 @@ func (s *Spec) checkLabel() error {
 	return nil
 }
 
-// checkMaturity fills in what follows from late labels: the column with the rows' times, and that statistics of ids use
-// no label that was not final when their row arrived.
+// checkMaturity checks the keys for labels that become final late, and fills in what follows from them: the column with
+// the rows' times, if it is left out, and the delay of an order by time, so that the statistics of ids use no label
+// that was not final when their row arrived.
 func (s *Spec) checkMaturity() error {
 	l, order := &s.Label, &s.Encodings.Order
 	if l.Matures == 0 && !s.doc.Has("label.matures") {
 		for key, text := range map[string]string{"label.at": l.At, "label.as_of": l.AsOf} {
 			if text != "" {
-				return s.Errorf(key,
-					"it has no effect without matures: how old a row must be for its label to be final, such as "+
-						"matures: 24h")
+				return s.Errorf(key, "it has no effect without matures: how old a row must be for its label to be "+
+					"final, such as matures: 24h")
 			}
 		}
 		return nil
 	}
 
+	// By default, the column is the one that orders or splits rows by time.
 	if l.At == "" {
 		l.At = s.TimeColumn()
 	}
@@ -141,6 +142,7 @@ func (s *Spec) checkMaturity() error {
 		return s.Errorf("label.as_of", "as_of is %.40q: use a time with a zone, such as 2026-11-20T03:00:00Z", l.AsOf)
 	}
 
+	// Delay the statistics, if they are ordered by the same times.
 	if s.OrderBy() != OrderTime || s.TimeColumn() != l.At {
 		return nil
 	}
@@ -156,12 +158,14 @@ func (s *Spec) checkMaturity() error {
 	return nil
 }
 
+// isToken reports whether a text stands for a missing value. Spaces and tabs around it do not matter.
 func (s *Spec) isToken(text string) bool {
 	return slices.ContainsFunc(s.Missing,
 		func(t string) bool { return strings.Trim(t, " \t") == strings.Trim(text, " \t") })
 }
 
-// tokenError says why a class would silently lose all its rows.
+// tokenError returns the error for a label's class (positive or negative) whose text stands for a missing value: all
+// rows of the class would silently be left out.
 func (s *Spec) tokenError(path, class, text string) error {
 	hint := "take it off the list `missing`"
 	if !s.doc.Has("missing") {
@@ -172,7 +176,7 @@ func (s *Spec) tokenError(path, class, text string) error {
 		hint)
 }
 
-// checkSplit wants the keys that a kind of split needs, and none that it has not. A spec without a split is right: all
+// checkSplit checks that a split has the keys that its kind needs, and no others. A spec without a split is right: all
 // rows are train.
 func (s *Spec) checkSplit() error {
 	sp := &s.Split
@@ -204,8 +208,7 @@ func (s *Spec) checkSplit() error {
 		return nil
 	default:
 		return s.Errorf("split.by", "by %q%s", sp.By,
-			strictyaml.Suggest(sp.By, []string{SplitByHash, SplitByRandom, SplitByClasses, SplitByTime,
-				SplitByColumn}))
+			strictyaml.Suggest(sp.By, []string{SplitByHash, SplitByRandom, SplitByClasses, SplitByTime, SplitByColumn}))
 	}
 
 	switch {
@@ -225,8 +228,8 @@ func (s *Spec) checkSplit() error {
 	return s.checkShares()
 }
 
-// checkShares wants shares that sum to 1, and some rows in train. Lists of values, which only a split by column has,
-// are dropped.
+// checkShares checks that the shares of the splits sum to 1 and leave rows for train. It drops lists of values, since a
+// share such as 0.8 has been read as a list of one text as well.
 func (s *Spec) checkShares() error {
 	sum := 0.0
 	for i, p := range s.Split.portions() {
@@ -247,8 +250,9 @@ func (s *Spec) checkShares() error {
 	return nil
 }
 
-// checkSplitValues wants no value in two splits. If none is listed at all, the column itself says train, valid, calib
-// or test. Shares, which other kinds of split have, are dropped.
+// checkSplitValues checks that no value selects two splits, and that some select train. If no values are listed, the
+// column itself says train, valid, calib or test. It drops shares, since a value such as 1 has been read as one as
+// well.
 func (s *Spec) checkSplitValues() error {
 	owner := map[string]string{}
 	given := false
@@ -270,7 +274,8 @@ func (s *Spec) checkSplitValues() error {
 	return nil
 }
 
-// checkNumbers checks bins, samples, missing values and formats: what can be checked without the other keys.
+// checkNumbers checks bins, samples, missing values and formats. It turns a share of negatives of 1, which keeps all of
+// them, into 0, which says the same.
 func (s *Spec) checkNumbers() error {
 	if s.MaxBin < 2 || s.MaxBin > MaxBins {
 		return s.Errorf("max_bin", "max_bin is %d: use 2 to %d", s.MaxBin, MaxBins)
@@ -301,7 +306,7 @@ func (s *Spec) checkNumbers() error {
 	return s.checkCSV()
 }
 
-// checkCSV wants a quote of '"' or none, and a delimiter of one character; without a delimiter the file tells it.
+// checkCSV checks that the quote is '"' or none, and that the delimiter, if given, is one character.
 func (s *Spec) checkCSV() error {
 	if q := s.CSV.Quote; q != "" && q != `"` && q != QuoteNone {
 		return s.Errorf("csv.quote", `quote %q: use none where nothing is quoted, or '"'`, q)

@@ -35,7 +35,7 @@ type ExpectSpec struct {
 	Why      string   `yaml:"why" json:"why"`
 }
 
-// Holds reports whether a day is in the range.
+// Holds reports whether a time's day, in UTC, is one of the days.
 func (e ExpectSpec) Holds(day time.Time) bool {
 	text := day.UTC().Format(time.DateOnly)
 	return text >= e.From && text <= cmp.Or(e.To, e.From)
@@ -47,7 +47,7 @@ type RangeSpec struct {
 	Max *float64 `yaml:"max" json:"max,omitempty"`
 }
 
-// Holds reports whether x is in the range.
+// Holds reports whether x is in the range, whose ends belong to it.
 func (r RangeSpec) Holds(x float64) bool {
 	return (r.Min == nil || x >= *r.Min) && (r.Max == nil || x <= *r.Max)
 }
@@ -58,14 +58,15 @@ func (c *ContractSpec) UnmarshalText(word []byte) (err error) {
 	return err
 }
 
-// UnmarshalYAML accepts the words auto and none too.
+// UnmarshalYAML reads a mapping, or one of the words auto and none. It is called only if the spec has the key.
 func (c *ContractSpec) UnmarshalYAML(decode func(any) error) error {
 	type plain ContractSpec
 	defer func() { c.Declared = true }()
 	return wordOr(decode, c, (*plain)(c))
 }
 
-// isNone reports whether the value of a key is the word none rather than auto; any other word is an error.
+// isNone reports whether the value of a key is the word none. It is false for auto and for no value; any other word is
+// an error that names the key and ends in example, which may be empty.
 func isNone(word []byte, key, example string) (bool, error) {
 	switch string(word) {
 	case EncodeNone:
@@ -76,7 +77,7 @@ func isNone(word []byte, key, example string) (bool, error) {
 	return false, fmt.Errorf("%s %q: use auto, none or a mapping%s", key, word, example)
 }
 
-// wordOr reads a word into one of the two, or else a mapping into the other.
+// wordOr reads a single word with words.UnmarshalText, or anything else into mapping.
 func wordOr(decode func(any) error, words encoding.TextUnmarshaler, mapping any) error {
 	var word string
 	if decode(&word) == nil {
@@ -88,8 +89,8 @@ func wordOr(decode func(any) error, words encoding.TextUnmarshaler, mapping any)
 // findingPattern is a finding's code, and perhaps its column behind a colon.
 var findingPattern = regexp.MustCompile(`^[a-z][a-z_]*(:.+)?$`)
 
-// checkContract wants finite bounds in the right order, and each expectation to have days, findings and a reason. A
-// bound that is nil was not given, and an expectation without to is of one day.
+// checkContract checks that ranges have finite bounds in the right order, and that each expectation has days, findings
+// and a reason.
 func (s *Spec) checkContract() error {
 	c := &s.Contract
 	for _, r := range []struct {
@@ -135,8 +136,8 @@ func (s *Spec) checkContract() error {
 	return nil
 }
 
-// checkFindings wants each text to be a finding's code, perhaps with a column. Whether there is such a code is not
-// known here.
+// checkFindings checks that each text is written as a finding: a code, perhaps with a column. It does not know which
+// codes there are.
 func (s *Spec) checkFindings(path string, findings []string) error {
 	for i, text := range findings {
 		if !findingPattern.MatchString(text) {

@@ -107,8 +107,7 @@ type OrderSpec struct {
 	Copies int      `yaml:"copies" json:"copies,omitempty"` // of random; 0: by the table's size
 }
 
-// DelayAsked reports whether the spec says how much older the rows must be that a row of train sees. Where it does not,
-// staging finds it.
+// DelayAsked reports whether the spec gives a delay. If it does not, staging chooses one.
 func (s *Spec) DelayAsked() bool { return s.doc.Has("encodings.order.delay") }
 
 // Duration is a time.Duration written as 36h or 90m.
@@ -124,8 +123,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads what is written without a method: nanoseconds. Without it, a record with a duration could be
-// written and not be read, since UnmarshalText takes texts alone.
+// UnmarshalJSON reads nanoseconds, which is how a Duration is written as JSON. Without this method, JSON would be read
+// by UnmarshalText, which takes texts such as 24h alone.
 func (d *Duration) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, (*int64)(d)) }
 
 // DeriveSpec is what is made of times: hour, weekday or, of a time other than the row's own, age.
@@ -140,7 +139,7 @@ const (
 	maxSpecLevels = 28_000_000
 )
 
-// checkEncodings wants possible numbers, keys of different columns, and chains of tables to fall back to that end.
+// checkEncodings checks the numbers, the keys, the columns that others fall back to, and the order of the statistics.
 func (s *Spec) checkEncodings() error {
 	if err := s.checkEncodedColumns(); err != nil {
 		return err
@@ -166,10 +165,10 @@ func (s *Spec) checkEncodings() error {
 		return s.Errorf("encodings.levels", "levels is %d: use 1000 to %d", e.Levels, maxSpecLevels)
 	}
 
-	// A chain of more steps than there are links goes round in a circle.
+	// Follow each chain of columns that fall back to others. One with more steps than there are links is a circle.
 	for _, child := range slices.Sorted(maps.Keys(e.BackOff)) {
-		for at, steps := child, 0; e.BackOff[at] != ""; steps++ {
-			if at = e.BackOff[at]; steps > len(e.BackOff) {
+		for at, steps := child, 0; e.BackOff[at] != ""; at, steps = e.BackOff[at], steps+1 {
+			if steps > len(e.BackOff) {
 				return s.Errorf("encodings.back_off."+child, "%q falls back to itself", child)
 			}
 		}
@@ -181,7 +180,8 @@ func (s *Spec) checkEncodings() error {
 	return s.checkDerive()
 }
 
-// checkEncodedColumns looks at what is asked for of single columns.
+// checkEncodedColumns checks the encodings that are asked for of single columns: known words, none twice, and no two
+// that exclude each other. Dropped columns have none.
 func (s *Spec) checkEncodedColumns() error {
 	e := &s.Encodings
 	words := columnEncodings()
@@ -212,8 +212,8 @@ func (s *Spec) checkEncodedColumns() error {
 	return nil
 }
 
-// checkOrder wants a column and a delay only of an order by time. It is also the place where a column alone makes the
-// order one by time.
+// checkOrder checks that an order by time has a column, and that only such an order has a column, a delay and a single
+// copy. If only a column is given, it sets the order to one by time.
 func (s *Spec) checkOrder() error {
 	o, orders := &s.Encodings.Order, []string{EncodingAuto, OrderTime, OrderRandom, OrderGroup}
 	switch {
@@ -242,7 +242,8 @@ func (s *Spec) checkOrder() error {
 	return nil
 }
 
-// checkDerive wants known words, each once, and none alone. An age needs the row's own time, in another column.
+// checkDerive checks what is derived from times: known words, each once, and none alone. An age needs the row's own
+// time, in another column.
 func (s *Spec) checkDerive() error {
 	for _, column := range slices.Sorted(maps.Keys(s.Derive)) {
 		list := s.Derive[column]
@@ -267,7 +268,8 @@ func (s *Spec) checkDerive() error {
 	return nil
 }
 
-// OrderBy is the order of the statistics: by time where the split is, or where the spec says so.
+// OrderBy returns the order in which statistics are made: the one that the spec gives, else by time if rows are split
+// by time, else at random.
 func (s *Spec) OrderBy() string {
 	switch by := s.Encodings.Order.By; {
 	case by == OrderTime || by == OrderRandom || by == OrderGroup:
@@ -278,7 +280,7 @@ func (s *Spec) OrderBy() string {
 	return OrderRandom
 }
 
-// TimeColumn is the column that says when a row was; empty where there is none.
+// TimeColumn returns the column with the rows' times; empty if there is none.
 func (s *Spec) TimeColumn() string {
 	switch {
 	case s.Encodings.Order.Column != "":

@@ -77,7 +77,8 @@ func (s *SourceSpec) UnmarshalYAML(decode func(any) error) error {
 // InBucket reports whether a place, or a destination, is in a bucket.
 func InBucket(place string) bool { return strings.HasPrefix(place, "gs://") }
 
-// CheckPlace refuses an address of tables that are neither files nor in a bucket.
+// CheckPlace refuses a place where this program reads no tables: anything with a scheme but gs://. Rows of BigQuery may
+// be the source of a spec, but not a place on the command line; the error says so.
 func CheckPlace(place string) error {
 	scheme, _, found := strings.Cut(place, "://")
 	switch {
@@ -89,14 +90,15 @@ func CheckPlace(place string) error {
 	return problem.New(problem.Usage, "%s: tables are read from files and from gs://; copy it to one of them", place)
 }
 
-// query is a place that is one, behind comments and brackets, and fleeting what makes its rows depend on when it runs:
-// they could not be recognised.
+// query matches a place that is a query, perhaps with comments and brackets before it. fleeting matches what would make
+// a query's rows depend on when it runs, so that staging again would give another dataset.
 var (
 	query    = regexp.MustCompile(`(?is)^(\s|(--|#)[^\n]*\n|/\*.*?\*/|\()*(SELECT|WITH)\s`)
 	fleeting = regexp.MustCompile(`(?i)\b(CURRENT_(DATE|TIME|DATETIME|TIMESTAMP)\b|` +
 		`(RAND|GENERATE_UUID|SESSION_USER)\s*\()`)
 )
 
+// inBigQuery reports whether a place is a table of BigQuery or a query.
 func inBigQuery(place string) bool {
 	return strings.HasPrefix(place, "bigquery://") || query.MatchString(place)
 }
@@ -116,6 +118,7 @@ func (s SourceSpec) AnyLocal() bool {
 	return slices.ContainsFunc(s.Files, func(place string) bool { return !remote(place) })
 }
 
+// remote reports whether a place is in a bucket or in BigQuery.
 func remote(place string) bool { return InBucket(place) || inBigQuery(place) }
 
 // RelativeTo makes relative local places relative to a folder.
@@ -153,8 +156,8 @@ var dateMark = regexp.MustCompile(`\{date:([^{}]*)\}`)
 // dayForms are the parts of a day, as in Go's layouts: the year, month and day of 2006-01-02.
 var dayForms = []string{"2006", "01", "02"}
 
-// checkSource wants different, possible places, at least one. Every place is looked up for each of the days that last
-// counts, which may not be too many looks in all.
+// checkSource checks that there are places, that each is possible and different from the others, and that they are not
+// too many to list: every dated place is looked up for each of the last days.
 func (s *Spec) checkSource() error {
 	src := &s.Source
 	if len(src.Files) == 0 || len(src.Files) > maxPlaces {
@@ -164,6 +167,7 @@ func (s *Spec) checkSource() error {
 	}
 
 	for i, place := range src.Files {
+		// The place's key in the spec, for errors: places may be given in three ways.
 		path := "source"
 		for _, at := range []string{"source.files[%d]", "source.files", "source[%d]"} {
 			if full := strings.ReplaceAll(at, "%d", strconv.Itoa(i)); s.doc.Has(full) {
@@ -210,8 +214,8 @@ func (s *Spec) checkSource() error {
 	return nil
 }
 
-// checkMarks checks the days that a place or a query names: last needs one, and one has year, month and day, so that
-// every day has a place of its own.
+// checkMarks checks the {date:...} marks of a place or a query. last needs at least one. Together they have year, month
+// and day, so that every day has a place of its own. path is the place's key in the spec.
 func (s *Spec) checkMarks(path, text string) error {
 	var forms string
 	for _, mark := range dateMark.FindAllStringSubmatch(text, -1) {
@@ -239,7 +243,8 @@ type Place struct {
 	Query string // what selects the rows in BigQuery, of which Pattern is then the name; empty for files
 }
 
-// Places lists where the files are, given the newest day that is complete.
+// Places returns where the files are, by day and then in the order of the spec. newest is the newest day that is
+// complete; a place with a {date:...} mark stands for the last s.Last days up to it.
 func (s SourceSpec) Places(newest time.Time) []Place {
 	var out []Place
 	for _, place := range s.Files {
@@ -261,8 +266,8 @@ func (s SourceSpec) Places(newest time.Time) []Place {
 	return out
 }
 
-// newPlace makes a place, one in BigQuery with the query that selects its rows. A table is selected whole; a query of
-// the spec's own is named by a hash of its text, since a place needs a name.
+// newPlace makes a Place. If it is in BigQuery, it adds the query that selects the rows: all of a table, or the spec's
+// own query. A query is named by a hash of its text, since a place needs a name.
 func newPlace(pattern, fixed, day string) Place {
 	p := Place{Pattern: pattern, Fixed: fixed, Day: day}
 	if m := bigTable.FindStringSubmatch(pattern); m != nil {
@@ -274,7 +279,8 @@ func newPlace(pattern, fixed, day string) Place {
 	return p
 }
 
-// fixedFolder is a place up to the folder in which something varies.
+// fixedFolder returns the part of a place that is the same for all its files: up to the slash before the first folder
+// or file whose name has a wildcard or a date. A place without either is returned whole.
 func fixedFolder(place string) string {
 	i := strings.IndexAny(place, "*?[\\")
 	if mark := dateMark.FindStringIndex(place); mark != nil && (i < 0 || mark[0] < i) {

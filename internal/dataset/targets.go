@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Targets holds what a split's rows are to be predicted as, in row order. Weight and Group are nil if the dataset has
-// none.
+// Targets holds the labels of a split's rows, and what else a training or a metric needs to know of each row. Fields
+// that the dataset does not have are nil.
 type Targets struct {
 	Label  []float32 // 0 and 1 for a binary label
 	Weight []float32
@@ -16,7 +16,7 @@ type Targets struct {
 	Values map[string][]float32 // columns of numbers that a metric may need, by name
 }
 
-// Pick returns the targets of some of the rows.
+// Pick returns a copy of the targets of some rows, given by their indices.
 func (t *Targets) Pick(rows []uint32) Targets {
 	out := Targets{Label: Pick(t.Label, rows), Weight: Pick(t.Weight, rows), Group: Pick(t.Group, rows),
 		Fold: Pick(t.Fold, rows), Values: maps.Clone(t.Values)}
@@ -35,6 +35,7 @@ type optional struct {
 // valuePrefix is before the name of a column of values, which may be label.
 const valuePrefix = "value:"
 
+// optional returns which optional targets the dataset has.
 func (m *Manifest) optional() optional {
 	return optional{weight: m.HasWeights(), group: m.Group != "", values: m.Values}
 }
@@ -54,7 +55,7 @@ func (o optional) listFields() []arrowField {
 	return append(fields, arrowField{name: "fold", typ: arrowUint8})
 }
 
-// sameFields reports whether the file has exactly these columns.
+// sameFields reports whether the file has exactly these columns, without nulls.
 func (f *arrowFile) sameFields(want []arrowField) bool {
 	if len(f.fields) != len(want) {
 		return false
@@ -67,7 +68,8 @@ func (f *arrowFile) sameFields(want []arrowField) bool {
 	return true
 }
 
-// parseTargets parses a targets file and reports which of the optional columns it has.
+// parseTargets parses a targets file of a dataset whose manifest is not at hand, and finds out from its columns which
+// of the optional targets it has.
 func parseTargets(name string, data []byte) (*arrowFile, optional, error) {
 	f, err := parseArrow(name, data)
 	if err != nil {
@@ -79,7 +81,7 @@ func parseTargets(name string, data []byte) (*arrowFile, optional, error) {
 			values = append(values, name)
 		}
 	}
-	for i := range 4 {
+	for i := range 4 { // with and without weight and group
 		if has := (optional{i&1 > 0, i&2 > 0, values}); f.sameFields(has.listFields()) {
 			return f, has, nil
 		}
@@ -87,13 +89,14 @@ func parseTargets(name string, data []byte) (*arrowFile, optional, error) {
 	return nil, optional{}, badFile(name, -1, "its columns are not label, weight, group, values and fold")
 }
 
-// ReadTargets reads the contents of a targets.arrow that was fetched instead of mapped. It copies the data.
+// ReadTargets decodes and checks the contents of a targets.arrow, without the manifest. It copies the data.
 func ReadTargets(data []byte) (Targets, error) {
 	f, has, err := parseTargets(targetsFile, data)
 	if err != nil {
 		return Targets{}, err
 	}
 
+	// In the order of listFields.
 	var t Targets
 	next := 0
 	column := func() []byte {
@@ -119,7 +122,7 @@ func ReadTargets(data []byte) (Targets, error) {
 	return t, checkFolds(targetsFile, t.Fold)
 }
 
-// checkFolds rejects fold numbers that are out of range, since they are used as indices.
+// checkFolds checks that fold numbers are in range, since they are used as indices. name is the file's, for the error.
 func checkFolds(name string, folds []uint8) error {
 	for i, f := range folds {
 		if f >= Folds {

@@ -29,7 +29,7 @@ const (
 	Nano  Unit = "ns"
 )
 
-// PerSecond is how many of the unit make a second; 0 for Day.
+// PerSecond returns how many of the unit make a second; 0 for Day.
 func (u Unit) PerSecond() int64 {
 	switch u {
 	case Milli:
@@ -58,7 +58,7 @@ type Values struct {
 	Literal []bool    // which texts were numbers of JSON, whose decimal mark is a point; nil if none was
 }
 
-// Len is the number of values.
+// Len returns the number of values.
 func (v *Values) Len() int {
 	switch v.Type {
 	case Text:
@@ -70,7 +70,7 @@ func (v *Values) Len() int {
 	}
 }
 
-// Slice returns values first to end, in the same memory.
+// Slice returns values first up to end, exclusive, in the same memory.
 func (v *Values) Slice(first, end int) Values {
 	out := Values{Type: v.Type, Unit: v.Unit}
 	switch v.Type {
@@ -91,8 +91,9 @@ func (v *Values) Slice(first, end int) Values {
 // as NA) is decided by the encoder.
 func (v *Values) IsNull(i int) bool { return v.Null != nil && v.Null[i] }
 
-// TextOf returns value i as the text used for it in a categorical column: text unchanged, whole numbers in decimal
-// digits, other numbers in the shortest form that reads back the same, times in ISO 8601.
+// TextOf returns value i, which is not null, as a categorical column has it: texts as they are, whole numbers in
+// decimal digits, other numbers in the shortest form that reads back the same, truth values as true and false, times in
+// ISO 8601.
 func (v *Values) TextOf(i int) string {
 	if v.Type == Text {
 		return v.Text[i]
@@ -100,7 +101,7 @@ func (v *Values) TextOf(i int) string {
 	return string(v.AppendText(nil, i))
 }
 
-// AppendText appends TextOf(i) to dst.
+// AppendText appends TextOf(i) to dst and returns the result.
 func (v *Values) AppendText(dst []byte, i int) []byte {
 	switch v.Type {
 	case Text:
@@ -121,8 +122,8 @@ func (v *Values) AppendText(dst []byte, i int) []byte {
 	}
 }
 
-// AppendNumber appends a number as text: whole numbers in decimal digits, others in the shortest form that reads back
-// the same.
+// AppendNumber appends a number to dst as text: whole numbers up to 2^53 in decimal digits, others in the shortest form
+// that reads back the same.
 func AppendNumber(dst []byte, x float64) []byte {
 	if x == math.Trunc(x) && math.Abs(x) <= MaxExact {
 		return strconv.AppendInt(dst, int64(x), 10)

@@ -27,7 +27,7 @@ type FileInfo struct {
 	Blocks []string `json:"blocks"` // hexadecimal SHA-256 of each block; the last block may be shorter
 }
 
-// check wants a checksum for each block of the file's bytes. An empty file cannot be: every one has contents.
+// check checks that the file has contents, and a checksum for each block of them.
 func (f FileInfo) check() error {
 	if f.Bytes < 1 || int64(len(f.Blocks)) != blocksOf(f.Bytes) {
 		return fmt.Errorf("%d bytes with %d blocks", f.Bytes, len(f.Blocks))
@@ -40,14 +40,14 @@ func (f FileInfo) check() error {
 	return nil
 }
 
-// Block returns the first byte and the length of block i in the file.
+// Block returns where block i begins in the file, and its length in bytes.
 func (f FileInfo) Block(i int) (offset, length int64) {
 	offset = int64(i) * BlockBytes
 	return offset, min(BlockBytes, f.Bytes-offset)
 }
 
-// VerifyBlock checks that data is block i of the file, so that a copy can be verified block by block before it is
-// written. Otherwise it returns a *CorruptError.
+// VerifyBlock compares data with the checksum of block i, so that a copy can be verified block by block before it is
+// written. If data is anything else, the error is a *CorruptError.
 func (f FileInfo) VerifyBlock(i int, data []byte) error {
 	if i < 0 || i >= len(f.Blocks) {
 		return &CorruptError{f.Name, int64(i) * BlockBytes, int64(i)*BlockBytes + int64(len(data)),
@@ -64,7 +64,8 @@ func (f FileInfo) VerifyBlock(i int, data []byte) error {
 	return nil
 }
 
-// Check opens the dataset in folder dir, verifies it and closes it again. Its errors are those of Open and Verify.
+// Check opens the dataset in folder dir, verifies all its contents (Verify), and closes it again. The manifest is nil
+// if it cannot be opened.
 func Check(ctx context.Context, dir string, progress func(done, total int64)) (*Manifest, error) {
 	d, err := Open(dir)
 	if err != nil {
@@ -73,17 +74,18 @@ func Check(ctx context.Context, dir string, progress func(done, total int64)) (*
 	return d.Manifest, errors.Join(d.Verify(ctx, progress), d.Close())
 }
 
-// Verify checks the contents of every file against the manifest, using all CPUs. progress, which may be nil, is called
-// from any goroutine with the number of bytes checked so far and the total. The error is a *CorruptError if contents
-// are wrong.
+// Verify compares the contents of all files on disk with the checksums of the manifest, using all CPUs. progress, which
+// may be nil, is called from several goroutines with the number of bytes checked so far and the total. The error is a
+// *CorruptError if contents are wrong.
 func (d *Dataset) Verify(ctx context.Context, progress func(done, total int64)) error {
 	place := func(f FileInfo) string { return filepath.Join(d.dir, filepath.FromSlash(f.Name)) }
 	return verifyFiles(ctx, runtime.GOMAXPROCS(0), d.Manifest.Files, place, progress)
 }
 
-// VerifyMapped checks the current contents of the dataset's slices, with that many threads; data read from them earlier
-// may have been different. The error is a *CorruptError, even if the file has become shorter since it was mapped, when
-// touching the slice would end the process.
+// VerifyMapped compares the dataset's mapped memory with the checksums of the manifest, on so many threads. Only the
+// present contents are compared; what was read from the slices earlier may have been different. The error is a
+// *CorruptError, even if a file has become shorter since it was mapped, so that using the slice would crash the
+// program.
 func (d *Dataset) VerifyMapped(ctx context.Context, threads int) error {
 	g, inner := errgroup.WithContext(ctx)
 	g.SetLimit(threads)
@@ -104,8 +106,8 @@ func (d *Dataset) VerifyMapped(ctx context.Context, threads int) error {
 	return g.Wait()
 }
 
-// verifyMemory checks one block of a mapping. Touching a page of a truncated file, or one that the disk cannot read, is
-// a fault, which it turns into an error.
+// verifyMemory verifies one block of a mapping. Touching memory of a truncated file, or of one that the disk cannot
+// read, is a fault, which usually ends the program; here it becomes a *CorruptError.
 func verifyMemory(info FileInfo, block int, data []byte) (err error) {
 	offset, length := info.Block(block)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -118,6 +120,8 @@ func verifyMemory(info FileInfo, block int, data []byte) (err error) {
 	return info.VerifyBlock(block, data[offset:offset+length])
 }
 
+// verifyFiles compares all blocks of files with their checksums. path says where a file is. The other parameters are as
+// for eachBlock.
 func verifyFiles(ctx context.Context, threads int, files []FileInfo, path func(FileInfo) string,
 	progress func(done, total int64)) error {
 	all := func(int, int) bool { return true }
@@ -126,8 +130,8 @@ func verifyFiles(ctx context.Context, threads int, files []FileInfo, path func(F
 	})
 }
 
-// hashRest computes the checksums that the files of a new dataset lack, which are empty, into files. progress counts
-// bytes.
+// hashRest computes the checksums that are still missing from files ("") and sets them there. It skips blocks that have
+// one.
 func hashRest(ctx context.Context, threads int, files []FileInfo, path func(FileInfo) string,
 	progress func(done, total int64)) error {
 	unknown := func(file, block int) bool { return files[file].Blocks[block] == "" }
@@ -139,16 +143,20 @@ func hashRest(ctx context.Context, threads int, files []FileInfo, path func(File
 		})
 }
 
-// blocksToRead are the blocks of files for which wanted is true.
+// blocksToRead is the blocks of files for which wanted, given the indices of a file and a block, is true. path says
+// where a file is.
 type blocksToRead struct {
 	files  []FileInfo
 	path   func(FileInfo) string
 	wanted func(file, block int) bool
 }
 
-// eachBlock reads blocks of files and calls fn for each, several at once. Progress counts skipped blocks as done.
+// eachBlock reads blocks of files and calls fn for each with its contents, up to threads at once. data is valid during
+// the call. After an error no further blocks are begun, and the first error is returned. progress, which may be nil, is
+// told how many bytes of how many are done; blocks that are not wanted count as done.
 func eachBlock(ctx context.Context, threads int, read blocksToRead, progress func(done, total int64),
 	fn func(file, block int, data []byte) error) error {
+	// Count what is done already.
 	total := int64(0)
 	done := atomic.Int64{}
 	for i, f := range read.files {

@@ -10,8 +10,10 @@ import (
 	"runtime"
 )
 
-// Writer fills in the files of one dataset version. The number of rows of each split must be known; the values can then
-// be written in any order and from any goroutine, as long as no two write the same position.
+// Writer fills in the files of one dataset version. The number of rows of each split must be known beforehand. Values
+// can then be written in any order and from any goroutine, as long as no two write to the same place. The order of
+// calls is NewWriter, the values, CreateFinal and WriteLevels if they are needed, WriteSample, Finish; Close ends an
+// attempt that fails, and its files stay.
 type Writer struct {
 	dir    string
 	m      *Manifest
@@ -23,6 +25,7 @@ type Writer struct {
 	finalAt *layout
 }
 
+// splitFiles is the files of one split, with where their columns are.
 type splitFiles struct {
 	rows, columns, targets *hashedFile
 	rowsAt                 *layout
@@ -30,8 +33,9 @@ type splitFiles struct {
 	targetsAt              *layout
 }
 
-// NewWriter lays out the files of a dataset in folder dir, which it creates and which must not contain any of them. Of
-// m it uses Features, Weight, Group and Splits (without their LabelMean); it keeps m for Finish.
+// NewWriter creates folder dir and lays out the files of a dataset in it; none of them may exist. Of m it uses
+// Features, Weight, Group, Values, Negatives and Splits (without their LabelMean). It keeps m, which Finish completes
+// and writes.
 func NewWriter(dir string, m *Manifest) (*Writer, error) {
 	w := &Writer{dir: dir, m: m, splits: map[string]*splitFiles{}}
 	if err := w.create(); err != nil {
@@ -40,8 +44,8 @@ func NewWriter(dir string, m *Manifest) (*Writer, error) {
 	return w, nil
 }
 
-// create makes the folders and all files of the splits, in full size but without values. What cannot be written is said
-// now rather than after the table has been read.
+// create makes the folders and all files of the splits, in full size but without values. It fails now, rather than
+// after the table has been read, if the dataset could not be written or read back.
 func (w *Writer) create() error {
 	features := w.m.Features
 	if err := checkFeatures(features); err != nil {
@@ -87,7 +91,7 @@ func (w *Writer) create() error {
 	return nil
 }
 
-// createFile creates a file of its final size, with everything except its columns' contents.
+// createFile creates a file with its final size and everything but the contents of its columns.
 func (w *Writer) createFile(name string, l *layout) (*hashedFile, error) {
 	f, err := w.newFile(name, l.size)
 	if err != nil {
@@ -103,7 +107,7 @@ func (w *Writer) createFile(name string, l *layout) (*hashedFile, error) {
 	return f, err
 }
 
-// newFile creates a file of size bytes, and lists it.
+// newFile creates an empty file, which must not exist, and lists it with the size that it will have.
 func (w *Writer) newFile(name string, size int64) (*hashedFile, error) {
 	f, err := os.OpenFile(filepath.Join(w.dir, filepath.FromSlash(name)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
@@ -115,8 +119,7 @@ func (w *Writer) newFile(name string, size int64) (*hashedFile, error) {
 	return h, nil
 }
 
-// WriteRows writes bins row by row, starting with row first of the split: len(bins) is a multiple of the number of
-// features.
+// WriteRows writes the bins of whole rows of a split, from row number first on: [rows x features].
 func (w *Writer) WriteRows(split string, first int, bins []byte) error {
 	f := w.splits[split]
 	return writePart(f.rows, f.rowsAt.columns[0].data, int64(first)*int64(len(w.m.Features)), bins)
@@ -139,21 +142,22 @@ func (w *Writer) ReadColumn(split string, feature, first int, bins []byte) error
 	return err
 }
 
-// CreateFinal lays out the file for WriteFinal. Call it after the first levels file.
+// CreateFinal lays out the file for WriteFinal. Call it after WriteLevels for LevelsFile: files are listed in this
+// order.
 func (w *Writer) CreateFinal() (err error) {
 	w.finalAt = newLayout(finalFields(w.m), nil, int64(w.m.HeldOutRows()), nil)
 	w.final, err = w.createFile(finalFile, w.finalAt)
 	return err
 }
 
-// WriteFinal writes the bins of a statistic, by its place among Manifest.Statistics, starting with row first of all
-// held-out rows in the order of the splits.
+// WriteFinal writes bins of the statistic with this index in Manifest.Statistics, from row number first on. Rows are
+// counted over all splits but train, in the order of the splits.
 func (w *Writer) WriteFinal(statistic, first int, bins []byte) error {
 	return writePart(w.final, w.finalAt.columns[statistic].data, int64(first), bins)
 }
 
-// WriteTargets writes targets, starting with row first of the split. Weight, Group and Values must be as long as Label
-// if the dataset has them.
+// WriteTargets writes the targets of rows of a split, from row number first on. Weight, Group and Values must be as
+// long as Label if the dataset has them.
 func (w *Writer) WriteTargets(split string, first int, t Targets) error {
 	f := w.splits[split]
 	parts := [][]byte{encodeAll(t.Label)}
@@ -168,6 +172,7 @@ func (w *Writer) WriteTargets(split string, first int, t Targets) error {
 	}
 	parts = append(parts, t.Fold)
 
+	// In the order of listFields, as parts is.
 	for i, part := range parts {
 		width := int64(len(part) / max(1, len(t.Label)))
 		if len(part) != int(width)*len(t.Label) {
@@ -181,6 +186,7 @@ func (w *Writer) WriteTargets(split string, first int, t Targets) error {
 	return nil
 }
 
+// writePart writes part into the column that place says, from byte at of the column on.
 func writePart(f *hashedFile, place span, at int64, part []byte) error {
 	if at < 0 || at > place.n || int64(len(part)) > place.n-at {
 		return fmt.Errorf("write %s: rows beyond those that were announced", f.Name())
@@ -189,7 +195,8 @@ func writePart(f *hashedFile, place span, at int64, part []byte) error {
 	return err
 }
 
-// WriteSample writes sample.arrow. Call it once, after everything else and before Finish.
+// WriteSample writes sample.arrow and sets the manifest's Sample. Call it once, after everything else and before
+// Finish.
 func (w *Writer) WriteSample(ctx context.Context, s *Sample) error {
 	data, err := s.encode(ctx)
 	if err != nil {
@@ -209,10 +216,12 @@ func (w *Writer) writeFile(name string, data []byte) error {
 	return err
 }
 
-// Finish syncs everything to disk, adds the checksums and the version to the manifest, checks it and writes it. The
-// dataset is then complete.
+// Finish completes the dataset: it computes the checksums, syncs all files to disk, and writes the manifest with the
+// checksums and the version. Files are closed. Without the manifest, a folder is not taken for a dataset. progress,
+// which may be nil, counts hashed bytes.
 func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, total int64)) error {
-	for i, f := range w.opened { // the disk writes while the rest is hashed
+	// Let the disk write while those blocks are hashed that have not been hashed on the way.
+	for i, f := range w.opened {
 		startWriteback(f.File, 0, f.size)
 		w.files[i].Blocks = f.blockSums()
 	}
@@ -222,6 +231,7 @@ func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, to
 		return err
 	}
 
+	// Make sure that everything is on disk.
 	for _, f := range w.opened {
 		if err := f.Sync(); err != nil {
 			return fmt.Errorf("write %s: %w", f.Name(), err)
@@ -237,7 +247,7 @@ func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, to
 		}
 	}
 
-	// The manifest comes last: it makes the dataset complete.
+	// Complete and check the manifest.
 	w.m.Format = w.m.format()
 	w.m.Files = w.files
 	version, err := w.m.ContentVersion()
@@ -254,7 +264,7 @@ func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, to
 		return err
 	}
 
-	// The files' names reach the disk before the manifest does.
+	// Write it last, since it makes the dataset complete: the files' names have to be on disk before it.
 	if err := SyncPath(w.dir); err != nil {
 		return err
 	}
@@ -265,7 +275,7 @@ func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, to
 	return SyncPath(w.dir)
 }
 
-// encode returns the manifest, or an error if it could not be read back.
+// encode returns the manifest as JSON, or an error if it is too large to be read back.
 func (w *Writer) encode() ([]byte, error) {
 	data, err := w.m.Encode()
 	if err == nil && len(data) > MaxManifest {
@@ -275,7 +285,7 @@ func (w *Writer) encode() ([]byte, error) {
 	return data, err
 }
 
-// SyncPath makes sure that a file's contents or a folder's entries are on disk.
+// SyncPath waits until a file's contents or a folder's entries are on disk.
 func SyncPath(path string) error {
 	flags := os.O_RDONLY
 	if runtime.GOOS == "windows" { // it looks after folders itself, and syncs no file that is open for reading only
@@ -291,7 +301,7 @@ func SyncPath(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// writeSynced writes a new file, and returns when it is on the disk. It fails if there is one.
+// writeSynced writes a new file, which must not exist, and returns when it is on disk.
 func writeSynced(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
@@ -303,7 +313,7 @@ func writeSynced(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Close closes the files; it is harmless after Finish. What was written stays.
+// Close closes the files, and does nothing after Finish. What has been written stays in the folder.
 func (w *Writer) Close() error {
 	var errs []error
 	for _, f := range w.opened {

@@ -461,7 +461,7 @@ func TestMachinesWithoutClaimsAreCounted(t *testing.T) {
 		"nothing was ever claimed": {ledger.MinimumUsage{Submitted: at(0), Began: at(100)}, func(*testSweep) {},
 			2 * 410 * 0.001},
 		"begun at an unknown time": {ledger.MinimumUsage{Submitted: at(50)}, func(*testSweep) {}, 2 * 450 * 0.001},
-		"begun 3 s after it was submitted": {ledger.MinimumUsage{Submitted: at(97), Began: at(100)}, func(*testSweep) {},
+		"begun 3 s after its submission": {ledger.MinimumUsage{Submitted: at(97), Began: at(100)}, func(*testSweep) {},
 			2 * 403 * 0.001},
 		"it has ended": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Ended: at(200)},
 			func(*testSweep) {}, 2 * 110 * 0.001},

@@ -1,5 +1,8 @@
 // Package segment counts a table's rows, and how many of their labels are positive, by value of each column and by what
-// earlier nights expected of them. Counts are of all rows, cost little, and do not depend on threads.
+// earlier versions of the table let expect of the row. A Counter gets the table batch by batch: it turns each value
+// into a code, adds up what a Scorer knows of a row's codes as the row's score, and counts the row in a cell for each
+// column, by code and score. Package nights compares the counts with earlier ones. They are of all rows, cost little,
+// and do not depend on threads.
 package segment
 
 import (
@@ -11,11 +14,12 @@ import (
 	"coppice/internal/dataset"
 )
 
-// Scorer says what earlier nights know about a row's label. It is asked before the second pass over the table.
+// Scorer says what earlier versions of the table ("nights") tell about a row's label: a sum, over columns, of log odds
+// for the column's value. Its methods are called before the second pass over the table, by one goroutine.
 type Scorer interface {
 	// Levels returns levels of a column, at most MaxLevels, and what each adds to the log odds of a positive label:
-	// odds[CodeMissing], odds[CodeOther] for other levels, odds[CodeLevels+i] for levels[i]. It is nil for a column
-	// that is not known by its levels. Rows for which an entry is NaN are not judged.
+	// odds[CodeMissing], odds[CodeOther] for other levels, odds[CodeLevels+i] for levels[i]. Both are nil for a column
+	// that is not known by its levels. Rows for which an entry is NaN are not counted.
 	Levels(column string) (levels []string, odds []float32)
 	// Odds is the same for the bins of a numeric feature; nil if it is not known.
 	Odds(f *dataset.Feature) []float32
@@ -32,7 +36,7 @@ const (
 	CodeLevels // of the first level
 )
 
-// MaxLevels bounds the levels of Scorer.Levels.
+// MaxLevels bounds the levels of Scorer.Levels, so that a code fits a byte.
 const MaxLevels = 250
 
 // Steps of a row's score, its log odds relative to those of all rows.
@@ -41,31 +45,31 @@ const (
 	ScoreStep  = 0.25
 )
 
-// ScoreAt is the middle of a step.
+// ScoreAt returns the score in the middle of a step.
 func ScoreAt(step int) float64 { return (float64(step) - ScoreSteps/2 + 0.5) * ScoreStep }
 
-// Cell counts rows: all in the lower half, positive ones in the upper half.
+// Cell counts rows: all of them in its lower 32 bits, and those with a positive label in its upper 32 bits.
 type Cell uint64
 
-// Rows is the number of rows.
+// Rows returns the number of rows.
 func (c Cell) Rows() float64 { return float64(uint32(c)) }
 
-// Positive is the number of rows with a positive label.
+// Positive returns the number of rows with a positive label.
 func (c Cell) Positive() float64 { return float64(c >> 32) }
 
 // TableParts is the number of equal parts of a table, in row order.
 const TableParts = 12
 
-// Counts are of every row of a table by its value in each column, its part of the table and its score. The counts are
-// integers, so that they do not depend on threads.
+// Counts is how many rows a table has, and how many positive ones, by the value of each column and by score, and by
+// part of the table and by score. They are integers, so that they do not depend on threads.
 type Counts struct {
 	Base    float64 // Scorer.Base
 	Columns []Axis
 	Parts   [TableParts][ScoreSteps]Cell
 }
 
-// Axis has the counts of a column: Cells[code*ScoreSteps+step], where codes are bins of a numeric feature or, with
-// Levels, those of Scorer.Levels.
+// Axis has the counts of one column: Cells[code*ScoreSteps+step] for the code of a value and the step of a row's score.
+// A code is the bin of a numeric feature or, if Levels is set, one of the codes above.
 type Axis struct {
 	Name    string
 	Feature *dataset.Feature // nil with Levels
@@ -76,37 +80,41 @@ type Axis struct {
 // mostColumns bounds the columns: each takes 64 kB.
 const mostColumns = 256
 
-// counted is an Axis in the making.
+// counted is a column that is counted.
 type counted struct {
-	odds   []float32 // by code; nil if nothing is known
-	place  int       // the encoder with the bins, or the column of a batch with the levels
-	levels []string  // nil for bins
-	codes  *codeTable
-	batch  []uint8 // codes of the current batch
+	odds   []float32  // by code, what it adds to a row's score; nil if nothing is known
+	place  int        // index of the feature, or with levels of the column
+	levels []string   // nil if codes are bins
+	codes  *codeTable // for levels, made for the type of the column's values
+	batch  []uint8    // codes of the current batch, by row
 }
 
-// Counter counts the rows of a table, batch by batch.
+// Counter counts the rows of a table, batch by batch. A nil Counter counts nothing.
 type Counter struct {
 	out     *Counts
-	middle  float32
+	middle  float32 // labels above it are positive
 	missing []string
-	columns []counted
-	steps   []uint8 // of the current batch
-	hits    []Cell  // what each row of the batch adds to a count
-	score   []float32
-	rows    int64 // of the table
-	seen    int64
+	columns []counted // as out.Columns
+	rows    int64     // of the table
+	seen    int64     // rows of earlier batches
+
+	// Of the current batch, by row.
+	score []float32
+	steps []uint8 // of the score
+	hits  []Cell  // what the row adds to a count
 }
 
-// NewCounter returns nil, on which every method may be called, if there is no scorer. names are the table's columns,
-// label is the index of the label's, features those whose bins Add is given, rows the number of the table's rows. Of
-// more than mostColumns columns that the scorer uses the first are counted.
+// NewCounter returns a Counter for a table with so many rows, or nil if w is nil. names are the table's columns, and
+// label is the index of the label among them. features are those whose bins Add is given. missing lists the texts that
+// stand for a missing value. Of the columns that w knows, at most mostColumns are counted, the first ones.
 func NewCounter(w Scorer, names []string, label int, features []dataset.Feature, missing []string,
 	rows int64) *Counter {
 	if w == nil {
 		return nil
 	}
 	t := &Counter{out: &Counts{Base: w.Base()}, middle: float32(w.Middle()), missing: missing, rows: max(rows, 1)}
+
+	// Columns that are known by their levels, and numeric features.
 	add := func(a counted, name string, f *dataset.Feature) {
 		if len(t.columns) < mostColumns {
 			t.columns = append(t.columns, a)
@@ -127,14 +135,15 @@ func NewCounter(w Scorer, names []string, label int, features []dataset.Feature,
 	return t
 }
 
-// Add counts a batch: the values of its columns, the bins of its features, and its labels.
+// Add counts the next batch of rows: columns[i] has the values of column i, bins[i] the bins of feature i, and labels
+// the labels. Batches must come in the order of the table.
 func (t *Counter) Add(columns []dataset.Values, bins [][]uint8, labels []float32, threads int) {
 	if t == nil {
 		return
 	}
 	n := len(labels)
 
-	// The code of each value: of a column of levels by its text, of a feature its bin.
+	// Find the code of each value: the bin of a feature, else the code of its level.
 	t.steps, t.hits, t.score = dataset.Resize(t.steps, n), dataset.Resize(t.hits, n), dataset.Resize(t.score, n)
 	dataset.Parallel(threads, len(t.columns), func(i int) {
 		a := &t.columns[i]
@@ -152,8 +161,8 @@ func (t *Counter) Add(columns []dataset.Values, bins [][]uint8, labels []float32
 		}
 	})
 
-	// Each row's score, as a step, and its hit: a row, and in the upper half whether its label is high. A row whose
-	// score is NaN is not counted.
+	// Compute each row's score, its step, and its hit, which counts the row and whether its label is positive. A row
+	// whose score is NaN adds nothing.
 	dataset.Parallel(threads, (n+chunkRows-1)/chunkRows, func(chunk int) {
 		from, to := chunk*chunkRows, min((chunk+1)*chunkRows, n)
 		score := t.score[from:to]
@@ -180,7 +189,7 @@ func (t *Counter) Add(columns []dataset.Values, bins [][]uint8, labels []float32
 		}
 	})
 
-	// The counts, by column in parallel, since columns share no cells, and by part of the table.
+	// Count by column, in parallel since columns share no cells, and by part of the table.
 	dataset.Parallel(threads, len(t.columns), func(i int) {
 		cells, steps, hits := t.out.Columns[i].Cells, t.steps[:n], t.hits[:n]
 		for k, code := range t.columns[i].batch[:n] {
@@ -193,7 +202,7 @@ func (t *Counter) Add(columns []dataset.Values, bins [][]uint8, labels []float32
 	t.seen += int64(n)
 }
 
-// Counts returns the counts; nil without a scorer.
+// Counts returns the counts so far, which belong to t; nil if t is nil.
 func (t *Counter) Counts() *Counts {
 	if t == nil {
 		return nil
@@ -204,18 +213,19 @@ func (t *Counter) Counts() *Counts {
 // chunkRows is how many rows a goroutine scores at a time.
 const chunkRows = 2048
 
-// maxMissing bounds the texts for a missing value that are looked for: the table has to stay sparse.
+// maxMissing bounds the texts for a missing value that are looked for. With the levels, they must leave the codeTable's
+// 1,024 slots partly free, or a search for another text would not end.
 const maxMissing = 500
 
-// codeTable finds the code of a value by its hash, with linear probing.
+// codeTable finds the code of a value by its hash. It is a hash table with linear probing.
 type codeTable struct {
 	kind  dataset.Type
 	keys  [1024]uint64
 	codes [1024]uint8 // 0: the slot is empty; otherwise the code and 1
 }
 
-// newCodeTable makes the table of a column whose values have that type. A text that no such value has is left out; one
-// that is both a level and a missing marker is the level.
+// newCodeTable makes the table for a column with values of this type. A text that is no value of the type is left out.
+// One that is both a level and in missing is the level.
 func newCodeTable(kind dataset.Type, levels, missing []string) *codeTable {
 	t := &codeTable{kind: kind}
 	put := func(text string, code int) {
@@ -240,9 +250,10 @@ func newCodeTable(kind dataset.Type, levels, missing []string) *codeTable {
 	return t
 }
 
+// slot0 returns the slot, of 1,024, at which the search for a hash begins.
 func slot0(h uint64) uint64 { return h * 0x9e3779b97f4a7c15 >> 54 }
 
-// codeOf returns the code of a value: CodeOther if it is not in the table.
+// codeOf returns the code of value i: CodeOther if it is not in the table.
 func (t *codeTable) codeOf(v *dataset.Values, i int) uint8 {
 	if v.IsNull(i) {
 		return CodeMissing
@@ -256,7 +267,7 @@ func (t *codeTable) codeOf(v *dataset.Values, i int) uint8 {
 	return CodeOther
 }
 
-// Hash hashes a value, which is not null, as written in the table.
+// Hash hashes value i of a column, which is not null. Floats and integers are their own hash.
 func Hash(v *dataset.Values, i int) uint64 {
 	switch v.Type {
 	case dataset.Text:
@@ -267,7 +278,7 @@ func Hash(v *dataset.Values, i int) uint64 {
 	return uint64(v.Int[i])
 }
 
-// hashOfText is Hash of the value of that type which the text stands for; false if it stands for none.
+// hashOfText returns the Hash of the value of this type that is written as text. It is false if no value is.
 func hashOfText(kind dataset.Type, text string) (uint64, bool) {
 	switch kind {
 	case dataset.Text:
