@@ -21,9 +21,9 @@ import (
 // room is how large a file may become in TestFullDisk; everything that is written is larger.
 const room = 2048
 
-// TestFullDisk: a command that cannot write its file to the end says so at once, with the file, and leaves nothing. The
-// test runs itself in a process whose files may not become longer than room: the system then refuses writes as it does
-// on a full disk, with another number.
+// TestFullDisk: a command that cannot write its file to the end says so within seconds, with the file, and leaves
+// nothing. The test runs itself in a process whose files may not become longer than room: the system then refuses
+// writes as on a full disk, though with another error.
 func TestFullDisk(t *testing.T) {
 	const inside = "COPPICE_TEST_FULL_DISK"
 	if os.Getenv(inside) == "" {
@@ -66,7 +66,7 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("%q says\n%s\nwant the file and why it cannot be written", args, errOut)
 		}
 		if left := filesBelow(t, dir); left != "" {
-			t.Errorf("%q left\n%s", args, left)
+			t.Errorf("%q left\n%s\nwant no file", args, left)
 		}
 	}
 }

@@ -22,7 +22,8 @@ import (
 	"coppice/launcher/internal/cloudjob"
 )
 
-// TestSlots: if anything changes between two starts for one slot, the plan and the job of the first stay.
+// TestSlots: a scheduled sweep is named after the latest time of its schedule. A second start for the same slot keeps
+// the first plan, even if the spec has changed, and says so. Flags that contradict --schedule are refused.
 func TestSlots(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
@@ -40,7 +41,7 @@ func TestSlots(t *testing.T) {
 	w.now = w.now.Add(20 * time.Hour)
 	other := w.file("other.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 5", 1))
 	if got := start(other); got["sweep"] != "night-20261121-0300" || got["trials"] != 4.0 {
-		t.Errorf("another spec in the same slot: %v", got)
+		t.Errorf("another spec in the same slot: %v; want night-20261121-0300, still of four trials", got)
 	}
 	w.now = w.now.Add(4 * time.Hour)
 	if got := start(other); got["sweep"] != "night-20261122-0300" || got["trials"] != 5.0 {
@@ -58,7 +59,8 @@ func TestSlots(t *testing.T) {
 	w.refused(sweep.ExitUsage, "Mars", "sweep", file, "--schedule", "0 3 * * *", "--time-zone", "Mars/Olympus")
 }
 
-// TestANightThatNeverHadMachines: the next one cancels its job once its sweep has ended, and not before.
+// TestANightThatNeverHadMachines: if a night's job still waits for machines when its sweep has ended, the next
+// scheduled start cancels it. Before it has ended, no job is cancelled.
 func TestANightThatNeverHadMachines(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
@@ -76,7 +78,8 @@ func TestANightThatNeverHadMachines(t *testing.T) {
 	}
 }
 
-// TestSlotsOfTwoSweeps: two schedules whose specs share a name do not silently become one sweep.
+// TestSlotsOfTwoSweeps: if two schedules share a name, but train another model or on another dataset, the second start
+// in a slot is refused, and only one job is submitted.
 func TestSlotsOfTwoSweeps(t *testing.T) {
 	w := newStagedWorld(t)
 	w.must("stage", w.file("views.yaml", "name: views\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: "+
@@ -97,15 +100,15 @@ func TestSlotsOfTwoSweeps(t *testing.T) {
 	}
 }
 
-// TestObjectivesAreShown: the plan says how the winner is picked, and the leaderboard shows the trials' values and the
-// front.
+// TestObjectivesAreShown: with several objectives, the plan says how the winner is picked, and the leaderboard has a
+// column for each and marks the Pareto front. An objective without a direction, or unknown, is refused.
 func TestObjectivesAreShown(t *testing.T) {
 	w := newStagedWorld(t)
 	spec := strings.Replace(sweepYAML, "metric: auc", "metric: [auc, model_bytes, trees]\npick: {within: 0.1%}", 1)
 	if out := w.must("sweep", w.file("sweep.yaml", spec), "--dry-run"); !strings.Contains(out,
 		"objectives: high auc, low model_bytes, low trees; of the trials within 0.1% of the best auc, the one "+
 			"that is best by the others wins") {
-		t.Errorf("the plan does not say what the sweep is to be good at:\n%s", out)
+		t.Errorf("the plan is\n%s\nwant the objectives, and how the winner is picked", out)
 	}
 	w.refused(sweep.ExitInput, "calibration_ratio is best at 1", "plan",
 		w.file("bad.yaml", strings.Replace(sweepYAML, "metric: auc", "metric: [auc, calibration_ratio]", 1)))
@@ -132,7 +135,8 @@ func (shortage) Status(_ context.Context, job string) (engine.JobStatus, error) 
 	return engine.JobStatus{State: engine.Failed, Lacks: "no room"}, nil
 }
 
-// TestFallbacksAreTold: with which machines a sweep goes on, and why; as JSON, the one object names its job.
+// TestFallbacksAreTold: if a sweep's first job gets no machines, the command says why, and with which machines it
+// continues. With --json the only object names the job that has machines.
 func TestFallbacksAreTold(t *testing.T) {
 	w := newStagedWorld(t)
 	w.runner = shortage{w.jobs}
@@ -146,7 +150,8 @@ func TestFallbacksAreTold(t *testing.T) {
 	}
 }
 
-// TestDryRunShowsFallbacks: a dry run shows what replaces machines that do not come, and after how long.
+// TestDryRunShowsFallbacks: sweep --dry-run shows each fallback, and after how long the first replaces machines that do
+// not come. An unknown type of a fallback is refused.
 func TestDryRunShowsFallbacks(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", strings.Replace(sweepYAML, "type: n2-highmem-2,",
@@ -159,8 +164,8 @@ func TestDryRunShowsFallbacks(t *testing.T) {
 			"type: n2-highmem-2, wait: 1m, fallback: [{type: q9-big-4}],", 1)))
 }
 
-// TestNightsLeaveTheRegistry: what a schedule starts, staging and a sweep, needs no right on the registry, which iam.yaml
-// says of it.
+// TestNightsLeaveTheRegistry: staging and a scheduled sweep read nothing of the registry, on which a schedule's account
+// has no rights (terraform/iam.yaml). At the end `registry list` shows that reads are counted.
 func TestNightsLeaveTheRegistry(t *testing.T) {
 	w := newWorld(t)
 	must.Get(w.buckets["registry"].Put(t.Context(), "registry/ctr/versions/1/version.json", blob.Absent,
@@ -175,11 +180,12 @@ func TestNightsLeaveTheRegistry(t *testing.T) {
 	}
 	w.run("registry", "list", "ctr")
 	if registry.Listed.Load() == 0 {
-		t.Error("registry list is not counted")
+		t.Error("after registry list no name was listed; want the reads of the registry counted")
 	}
 }
 
-// TestFitTakesAMachineOfANewAccount: on Google Cloud, whatever this machine has.
+// TestFitTakesAMachineOfANewAccount: on Google Cloud, fit's sweep takes at most 8 vCPUs and its staging fewer than 12,
+// which a new account may have, however many this machine has. Here it takes all.
 func TestFitTakesAMachineOfANewAccount(t *testing.T) {
 	if m := must.Get(machines.Find(cloudjob.DefaultMachine))(t); m.VCPUs >= 12 {
 		t.Errorf("staging takes %d vCPUs, want fewer than the 12 of a new account", m.VCPUs)
@@ -217,8 +223,8 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 	})
 }
 
-// TestWatchConcludes: where no messages are sent, watching has the aggregator look once the sweep's tasks have ended,
-// and what stops it is said once.
+// TestWatchConcludes: where no message starts the aggregator, watch starts it once the job has ended, again and again
+// until there is a conclusion. An error that repeats is printed once.
 func TestWatchConcludes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStagedWorld(t)
@@ -243,9 +249,8 @@ func TestWatchConcludes(t *testing.T) {
 	})
 }
 
-// TestAfterACancel: the same file starts nothing and says what does. With another name or number of trials it is
-// another
-// sweep, which learns from what the cancelled one has trained.
+// TestAfterACancel: the file of a cancelled sweep does not start it again, and the error says what does. With another
+// name or number of trials it is another sweep, which learns from what the cancelled one has trained.
 func TestAfterACancel(t *testing.T) {
 	w := newStagedWorld(t)
 	spec := strings.Replace(sweepYAML, "search: {", "search: {method: gp, warm_start: auto, ", 1)
@@ -265,6 +270,7 @@ func TestAfterACancel(t *testing.T) {
 		"sweep "+string(first.Sweep)+" was cancelled, and is not started again; with another "+
 			"name: or number of trials:", "sweep", w.file("sweep.yaml", spec), "--no-wait")
 
+	// Another sweep begins with the better one of the two results.
 	w.jobs.cancelled = false
 	for _, change := range [][2]string{{"trials: 4", "trials: 6"}, {"name: night", "name: again"}} {
 		var next struct{ Sweep sweep.ID }
@@ -282,7 +288,8 @@ func TestAfterACancel(t *testing.T) {
 	}
 }
 
-// TestADamagedJobRecordKeepsNobodyFromCancelling: of a sweep that was given other machines.
+// TestADamagedJobRecordKeepsNobodyFromCancelling: if the record of a sweep's second job is damaged, cancel fails with
+// its name, but its tasks are asked to stop all the same. An id that looks like a later job's is refused.
 func TestADamagedJobRecordKeepsNobodyFromCancelling(t *testing.T) {
 	w := newStagedWorld(t)
 	w.jobs.status = &engine.JobStatus{State: engine.Running, Began: true}
@@ -296,7 +303,8 @@ func TestADamagedJobRecordKeepsNobodyFromCancelling(t *testing.T) {
 	w.refused(sweep.ExitUsage, "ends in -f and a number", "sweep", w.file("sweep.yaml", sweepYAML), "--id", "x-f1")
 }
 
-// TestAnEmptyNameIsNoSweep: "$SWEEP" of a shell that has not set it cancels nothing, and shows no other sweep.
+// TestAnEmptyNameIsNoSweep: commands with an empty name, as of an unset variable of a shell ("$SWEEP"), are refused.
+// They do not take the newest sweep, which cancel would end.
 func TestAnEmptyNameIsNoSweep(t *testing.T) {
 	w := newStagedWorld(t)
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
@@ -356,9 +364,9 @@ func (b *batch) Delete(_ context.Context, job string) error {
 	return nil
 }
 
-// TestTwoPeopleAtOnce lets one of cancel and sweep run at every point of the other, and of itself, on a sweep that
-// runs.
-// Whoever cancels succeeds, and no job lives then; a command that starts it attaches, or is told that it was cancelled.
+// TestTwoPeopleAtOnce runs one command, cancel or sweep, at every point of another, on a sweep that runs. A cancel
+// always succeeds, and then no job lives. A sweep attaches, or is told that the sweep was cancelled. The points are the
+// first command's operations on the sweeps bucket.
 func TestTwoPeopleAtOnce(t *testing.T) {
 	start := newWorld(t)
 	start.staged()
@@ -416,7 +424,7 @@ func TestTwoPeopleAtOnce(t *testing.T) {
 	}
 }
 
-// stateOf is what has become of the sweep x.
+// stateOf says what has become of the sweep x: "cancelled" without a live job, "runs" with one, or what is wrong.
 func (w *world) stateOf(t *testing.T, cloud *batch) string {
 	t.Helper()
 	cancelled := must.Get(sweepstore.New(w.buckets["sweeps"], "x").Cancelled(t.Context()))(t)
@@ -436,8 +444,8 @@ func (w *world) stateOf(t *testing.T, cloud *batch) string {
 	return fmt.Sprintf("lost: cancelled %t, with %d jobs", cancelled, alive)
 }
 
-// TestCancelledTasksLeaveByThemselves: tasks alone may drop what they have saved, so their job is not cancelled while
-// they do.
+// TestCancelledTasksLeaveByThemselves: cancel waits until the tasks have removed their checkpoints, which only they may
+// do, and exited. So the job ends as done, and is not cancelled.
 func TestCancelledTasksLeaveByThemselves(t *testing.T) {
 	w := newStagedWorld(t)
 	w.runner = &batch{jobs: w.jobs, ended: map[string]engine.Phase{}}

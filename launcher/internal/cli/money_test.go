@@ -28,22 +28,23 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// empty lists the objects of a bucket that should have none.
+// empty fails for each object of a bucket, which must have none.
 func (w *world) empty(bucket string) {
 	w.t.Helper()
 	for attrs, err := range w.buckets[bucket].List(w.t.Context(), "") {
-		w.t.Errorf("%s was written (%v)", attrs.Name, err)
+		w.t.Errorf("bucket %s has %s (error %v), want nothing in it", bucket, attrs.Name, err)
 	}
 }
 
-// TestPlanNeedsNoCloud: plan compares machines for a stated table without a bucket, its answer first.
+// TestPlanNeedsNoCloud: with --rows and --features, plan compares machines without touching a bucket. The first line is
+// the answer: machines, time and cost. --json has the same.
 func TestPlanNeedsNoCloud(t *testing.T) {
 	w := newWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)
 	out := w.must("plan", spec, "--rows", "130000000", "--features", "40", "--machines",
 		"n2-highmem-64,c4d-highmem-64-lssd", "--within", "2h")
 	if !strings.HasPrefix(out, "1 x n2-highmem-64 Spot   18 min (14 to 35)   $0.76 (0.59 to 1.53)\n") {
-		t.Errorf("the first line is not the answer:\n%s", out)
+		t.Errorf("got\n%s\nwant the recommended machine with time and cost first", out)
 	}
 	w.says(out, "130,000,000 rows", "n2-highmem-64", "c4d-highmem-64-lssd", "machine: {type: ", "assumed",
 		"Cloud Billing Catalog", "4 x 1")
@@ -68,7 +69,7 @@ func TestPlanNeedsNoCloud(t *testing.T) {
 	}
 }
 
-// TestQuoteOfTheDocs runs the command of docs/run.md, which shows its output.
+// TestQuoteOfTheDocs: docs/run.md shows the output of this command as it is.
 func TestQuoteOfTheDocs(t *testing.T) {
 	w := newWorld(t)
 	out := w.must("plan", "../../../examples/quote/sweep.yaml", "--rows", "130000000", "--features", "40", "--within",
@@ -78,8 +79,9 @@ func TestQuoteOfTheDocs(t *testing.T) {
 	w.says(string(doc), out)
 }
 
-// TestTheProductionExample: the night that we ship is quoted at an hour and 5 USD on Spot at most, says what that
-// assumes, and is within its limits.
+// TestTheProductionExample: the sweep in terraform/examples/production is quoted at an hour and 5 USD on Spot at most.
+// The plan says what it assumes, and no limit is too short. Without Spot machines it costs at most 7 USD, and its
+// budget lets it end.
 func TestTheProductionExample(t *testing.T) {
 	w := newWorld(t)
 	command := []string{"plan", "../../../terraform/examples/production/nightly.yaml", "--rows", "130000000",
@@ -101,7 +103,8 @@ func TestTheProductionExample(t *testing.T) {
 	}
 }
 
-// TestALimitIsHeldBeforeAnythingIsWritten: a sweep that is sure to exceed a limit is refused at the limit's line.
+// TestALimitIsHeldBeforeAnythingIsWritten: a sweep that is sure to exceed a time limit is refused with the limit's
+// place in the file, and nothing is written.
 func TestALimitIsHeldBeforeAnythingIsWritten(t *testing.T) {
 	w := newStagedWorld(t)
 	spec := w.file("sweep.yaml", strings.Replace(sweepYAML, "trial: 1m, sweep: 5m", "trial: 1s, sweep: 1s", 1))
@@ -109,8 +112,8 @@ func TestALimitIsHeldBeforeAnythingIsWritten(t *testing.T) {
 	w.empty("sweeps")
 }
 
-// TestPlanOfAStagedDataset: a dataset that is not staged is not found; of one that is, the plan has its rows, and says
-// how many are trained on, and in how many orders.
+// TestPlanOfAStagedDataset: plan needs the dataset to be staged. It counts each of the table's 1,200 rows once,
+// although train has them in four orders, and says so.
 func TestPlanOfAStagedDataset(t *testing.T) {
 	w := newWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)
@@ -125,14 +128,15 @@ func TestPlanOfAStagedDataset(t *testing.T) {
 		all += rows
 	}
 	if all != 1200 { // train has each row in four orders
-		t.Errorf("rows of %v where the table has 1,200", shown.Dataset.Rows)
+		t.Errorf("got the rows %v, want 1,200 in all", shown.Dataset.Rows)
 	}
 	out := w.must("plan", spec)
 	train := fmt.Sprintf("%d rows to train on, in 4 orders", shown.Dataset.Rows[sweep.Train])
 	w.says(out, "4 trials on clicks", train, "n2-highmem-2")
 }
 
-// TestPlanFlags: sizes, budgets and flags that do not go together are refused.
+// TestPlanFlags: flags out of range, and flags that do not go together, are refused; so are an unknown machine type and
+// a damaged file of prices.
 func TestPlanFlags(t *testing.T) {
 	w := newWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)
@@ -157,9 +161,12 @@ func TestPlanFlags(t *testing.T) {
 	w.refused(sweep.ExitInput, "bad.json:1:", append([]string{"plan", spec}, size...)...)
 }
 
-// TestTheLineToPasteIsTheOffer puts the line at the end of a plan into the sweep: the recommendation is then the same.
+// TestTheLineToPasteIsTheOffer: if the line at the end of a plan is pasted into the spec, plan recommends the same
+// again.
 func TestTheLineToPasteIsTheOffer(t *testing.T) {
 	w := newWorld(t)
+	// asked plans a sweep with the line machine: and returns the line to paste, with its comment, and the
+	// recommendation as JSON.
 	asked := func(machine string, flags ...string) (line string, recommended string) {
 		t.Helper()
 		file := w.file("sweep.yaml", strings.Replace(sweepYAML, "machine: {type: n2-highmem-2, threads_per_task: 1}",
@@ -174,7 +181,7 @@ func TestTheLineToPasteIsTheOffer(t *testing.T) {
 			t.Fatalf("%q --json recommends %s, %v, expected some machine", args, got.Comparison.Recommended, err)
 		}
 		at := slices.IndexFunc(out, func(line string) bool { return strings.HasPrefix(line, "machine: {") })
-		return strings.Join(out[max(at, 0):], "\n"), string(got.Comparison.Recommended) // with its comment
+		return strings.Join(out[max(at, 0):], "\n"), string(got.Comparison.Recommended)
 	}
 	for name, tc := range map[string]struct{ machine, like, says string }{
 		"its own": {"machine: {type: n2-highmem-16, threads_per_task: 1, tasks_per_vm: 1, local_ssd: 4}",
@@ -198,7 +205,8 @@ func TestTheLineToPasteIsTheOffer(t *testing.T) {
 	}
 }
 
-// TestAnEmptyPricesVariableIsUnset: no file is required because of it.
+// TestAnEmptyPricesVariableIsUnset: an empty COPPICE_PRICES names no file. One that names a file that does not exist is
+// an error.
 func TestAnEmptyPricesVariableIsUnset(t *testing.T) {
 	w := newWorld(t)
 	w.env = map[string]string{"COPPICE_PRICES": "", "HOME": w.dir}
@@ -208,22 +216,23 @@ func TestAnEmptyPricesVariableIsUnset(t *testing.T) {
 	w.refused(sweep.ExitNotFound, "there.json", args...)
 }
 
-// TestOldPricesAreSaid: the built-in ones are three months old in this world.
+// TestOldPricesAreSaid: the built-in prices are 93 days old by this world's clock: plan and sweep --dry-run say so
+// once, as text and as JSON. When they are 23 days old, they do not.
 func TestOldPricesAreSaid(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
 	for _, args := range [][]string{{"sweep", file, "--dry-run"}, {"sweep", file, "--dry-run", "--json"},
 		{"plan", file}, {"plan", file, "--json"}} {
 		if out := w.must(args...); strings.Count(out, "the oldest price is from 2026-08-20, 93 days ago") != 1 {
-			t.Errorf("%q does not say it once:\n%s", args, out)
+			t.Errorf("%q: got\n%s\nwant once how old the oldest price is", args, out)
 		}
 	}
 	w.now = w.now.AddDate(0, 0, -70)
 	w.lacks(w.must("plan", file), "the oldest price")
 }
 
-// TestMachineOfASweep has machines that Batch would refuse: the error names the place in the file before anything is
-// looked up.
+// TestMachineOfASweep: a machine type or a number of local SSDs that Batch would refuse is an error with its place in
+// the file, before the dataset is looked up.
 func TestMachineOfASweep(t *testing.T) {
 	w := newWorld(t)
 	for machine, says := range map[string]string{
@@ -248,8 +257,8 @@ func TestMachineOfASweep(t *testing.T) {
 		w.file("sweep.yaml", strings.Replace(sweepYAML, "n2-highmem-2,", "e2-highmem-8,", 1)))
 }
 
-// TestBudgetIsHeldBeforeAnythingIsWritten: a budget that is too small, or cannot be priced, is refused before anything
-// is written.
+// TestBudgetIsHeldBeforeAnythingIsWritten: a sweep whose budget is too small, or whose machine has no known price, is
+// refused, and nothing is written. Without a budget a machine without a price is accepted.
 func TestBudgetIsHeldBeforeAnythingIsWritten(t *testing.T) {
 	w := newStagedWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)
@@ -264,7 +273,9 @@ func TestBudgetIsHeldBeforeAnythingIsWritten(t *testing.T) {
 	w.says(w.must("sweep", dear, "--no-wait"), "no price known on Spot")
 }
 
-// TestTheQuoteIsKept: the expected cost and the budget are shown, and written into the plan.
+// TestTheQuoteIsKept: the expected cost and the budget are printed and written into the plan. A later start with
+// another budget, or after prices have risen, attaches to the sweep, which keeps its budget. A new sweep is refused
+// then.
 func TestTheQuoteIsKept(t *testing.T) {
 	w := newStagedWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)
@@ -284,15 +295,16 @@ func TestTheQuoteIsKept(t *testing.T) {
 			`"source": "a", "spot": {"vcpu": 0.9, "gib": 0.9, "ssd": 0.9}}]}`)}
 	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "99")
 	w.says(out, "was started with a budget of $12.50, and keeps it")
-	// Nor is it rejected because it would now cost more than its budget.
+
+	// Nor is the same sweep refused because it would now cost more than its budget; a new one is.
 	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "12.50", "--startup", "20h")
 	w.says(out, "attached to it")
 	w.refused(sweep.ExitInput, "too small", "sweep", spec, "--no-wait", "--id", "night-2", "--budget", "12.50",
 		"--startup", "20h")
 }
 
-// TestBill: four failed trials of nine minutes begin every ten, so the machine works 39 minutes from the first claim to
-// the last end; the bill is that at the price of the plan, and shows its attempts and its quote.
+// TestBill: four failed trials of nine minutes begin at ten-minute intervals, so that the machine works for 39 minutes
+// from the first claim to the last end. The bill has the cost of that at the plan's price, the attempts and the quote.
 func TestBill(t *testing.T) {
 	w := newStagedWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)
@@ -332,13 +344,13 @@ func TestBill(t *testing.T) {
 		t.Fatalf("bill --json: %+v, %v, expected 4 trials, 4 finished attempts and the quote", b, err)
 	}
 	if want := 39.0 / 60 * b.Hourly; b.Cost < want*0.999 || b.Cost > want*1.001 || !(b.Hourly > 0.07) {
-		t.Errorf("%v USD, want %v", b.Cost, want)
+		t.Errorf("the bill is %v USD at %v an hour, want %v USD and more than 0.07", b.Cost, b.Hourly, want)
 	}
 	w.refused(sweep.ExitNotFound, "there is no sweep nobody", "bill", "nobody")
 }
 
-// TestPlanBesideTwoSources: at 80 columns a plan has time and cost of machines on Spot and on demand, a line each, and
-// says which prices are whose.
+// TestPlanBesideTwoSources: plan has a line for each machine type on Spot and one on demand, and says from which source
+// each price is. Of n2d machines only the on-demand price is known, from an older source.
 func TestPlanBesideTwoSources(t *testing.T) {
 	w := newWorld(t)
 	w.env = map[string]string{"COLUMNS": "80", "HOME": w.dir}
@@ -349,7 +361,8 @@ func TestPlanBesideTwoSources(t *testing.T) {
 		"1 x n2d-highmem-4 on demand", ": n2-highmem-4 Spot, n2-highmem-4 on demand", "older: n2d-highmem-4 on demand")
 }
 
-// stages is a Batch that records submissions; after a submission, the command that waits for the job is interrupted.
+// stages is a Batch that records submissions and cancellations. At a submission it interrupts the command, which would
+// wait for the job.
 type stages struct {
 	existed   bool // jobs that were started before
 	interrupt context.CancelFunc
@@ -374,7 +387,8 @@ func (s *stages) Cancel(_ context.Context, job string) (engine.JobStatus, error)
 	return engine.JobStatus{State: engine.Cancelled}, nil
 }
 
-// stageInBatch runs launcher stage --batch on an export in a bucket.
+// stageInBatch runs `launcher stage --batch` with further flags on a table in a bucket, and returns its exit code and
+// error output.
 func (w *world) stageInBatch(s *stages, flags ...string) (code int, errOut string) {
 	w.t.Helper()
 	must.Get(w.buckets["datasets"].Put(w.t.Context(), "exports/clicks.csv", blob.Any,
@@ -397,7 +411,8 @@ func (w *world) stageInBatch(s *stages, flags ...string) (code int, errOut strin
 	return code, e.String()
 }
 
-// TestCtrlCOfAStagingJob: the command that started the job cancels it; one that only follows it does not.
+// TestCtrlCOfAStagingJob: if a command is interrupted while it waits for a staging job, it cancels the job if it has
+// started it, and does not if it has attached to it.
 func TestCtrlCOfAStagingJob(t *testing.T) {
 	for name, c := range map[string]struct {
 		existed bool
@@ -412,14 +427,16 @@ func TestCtrlCOfAStagingJob(t *testing.T) {
 			code, said := newWorld(t).stageInBatch(s)
 			if code != sweep.ExitInterrupt || !strings.Contains(said, c.says) || len(s.cancelled) != c.cancels ||
 				len(s.submitted) != 1 {
-				t.Errorf("interrupted: exit code %d, cancelled %q; want that of an interruption, and the job as the "+
-					"case says\n%s", code, s.cancelled, said)
+				t.Errorf("interrupted: exit code %d, cancelled %q; want %d, %d cancelled and %q\n%s", code, s.cancelled,
+					sweep.ExitInterrupt, c.cancels, c.says, said)
 			}
 		})
 	}
 }
 
-// TestDisksOfAStagingJob: a number that the catalogue allows for the type, and no other.
+// TestDisksOfAStagingJob: a staging job has the fewest local SSDs that its machine type allows, or the number of
+// --local-ssd. A number that the type does not allow, and a type without local SSDs, are refused, and nothing is
+// submitted.
 func TestDisksOfAStagingJob(t *testing.T) {
 	for machine, want := range map[string]int{"n2-highmem-8": 1, "n2-highmem-16": 2, "c2-standard-60": 8,
 		"c4-standard-32-lssd": 5, "c3d-standard-30-lssd": 2, "n1-standard-8": 1} {
@@ -457,7 +474,7 @@ func TestDisksOfAStagingJob(t *testing.T) {
 	}
 }
 
-// twoTiB is a table of BigQuery, as CSV.
+// twoTiB is a BigQuery that would read two TiB, and exports a small table as CSV.
 type twoTiB struct{ bucket blob.Store }
 
 func (twoTiB) Look(context.Context, string) (int64, string, error) { return 2 << 40, "rows", nil }
@@ -476,7 +493,8 @@ func (closed) Look(context.Context, string) (int64, string, error) {
 	return 0, "", errors.New("access denied")
 }
 
-// TestWhatBigQueryCostsIsTold before anything is read, and of a sweep on such a table, where its dataset.yaml is.
+// TestWhatBigQueryCostsIsTold: stage --dry-run says what reading a table of BigQuery costs, and reads nothing. plan
+// says it of a sweep on such a dataset, if the dataset's YAML is beside the sweep's file; else it says how to find out.
 func TestWhatBigQueryCostsIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.warehouse = twoTiB{w.buckets["datasets"]}

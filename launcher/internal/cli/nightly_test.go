@@ -26,9 +26,10 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// TestThirtyNights: a day's file appears each day, and one command each night makes one sweep of the last days. Started
-// again it makes no second one; without the day's file it makes none, says so once, and an older day that never came is
-// a warning. The nights are those in which the clocks change: the slot's day is that of its time zone.
+// TestThirtyNights runs one command each night for thirty nights, in which the clocks change. Each makes one sweep on
+// the files of the last four days. Started again in the same night it makes no second one. In the night whose newest
+// day has no file, it makes none, and people are notified once. Later, that missing day is a warning. The slot's day is
+// that of its time zone.
 func TestThirtyNights(t *testing.T) {
 	w := newWorld(t)
 	var heard []notify.VerdictMessage
@@ -40,6 +41,8 @@ func TestThirtyNights(t *testing.T) {
 		"source:\n  files: days/{date:2006-01-02}/*.csv\n  last: 4d\n  missing: allow", 1)+
 		"encodings: none\ncontract: none\n")
 	stream := nightstest.Stream{Seed: 5, Rows: 500}
+
+	// appear writes a file of a day's rows into the day's folder.
 	appear := func(day int, file string) {
 		path := filepath.Join(w.dir, "days", nightstest.First.AddDate(0, 0, day).Format(time.DateOnly), file)
 		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o777))
@@ -101,7 +104,8 @@ func TestThirtyNights(t *testing.T) {
 	}
 }
 
-// A second start in a slot attaches to its sweep, although the table is too old by then, and nobody is told otherwise.
+// TestASecondStartIsNoNewNight: a second start for a slot attaches to its sweep, although the table is older by then
+// than its contract allows, and nobody is notified.
 func TestASecondStartIsNoNewNight(t *testing.T) {
 	w := newWorld(t)
 	var heard []notify.VerdictMessage
@@ -121,7 +125,8 @@ func TestASecondStartIsNoNewNight(t *testing.T) {
 	}
 }
 
-// A slot can be made up for, and belongs to one dataset.
+// TestNightlyFlags: nightly finds the dataset.yaml beside the sweep's file, makes up for an earlier slot with --at, and
+// refuses a time in the future, flags that do not go together, and the YAML of another dataset.
 func TestNightlyFlags(t *testing.T) {
 	w := newStagedWorld(t)
 	night := w.file("sweep.yaml", sweepYAML)
@@ -141,7 +146,8 @@ func TestNightlyFlags(t *testing.T) {
 	w.refused(sweep.ExitInput, `trains on dataset "sales", but `, "nightly", other, "--table", table)
 }
 
-// TestNights: a model's nights in one list, with the champion's age and how many nights in a row have not replaced it.
+// TestNights: nights lists a model's nights with their verdicts, the champion's age, and how many nights in a row have
+// not replaced it. Without a name, nights and other commands show the newest sweep. Moving an alias needs --why.
 func TestNights(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
@@ -164,7 +170,7 @@ func TestNights(t *testing.T) {
 	}
 	w.says(w.must("nights", "ctr"), "2 nights in a row without a new champion; ctr version 1 is 3 days old", "because")
 	if out := w.must("nights", "ctr", "--days", "1", "--json"); strings.Count(out, `"sweep"`) != 2 {
-		t.Errorf("of one day there should be two nights:\n%s", out)
+		t.Errorf("nights --days 1: got\n%s\nwant two nights", out)
 	}
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
 	w.run("sweep", file, "--schedule", "0 2 * * *")
@@ -179,7 +185,7 @@ func TestNights(t *testing.T) {
 		args := strings.Fields(command)
 		name := map[bool]string{true: "ctr", false: "@latest"}[args[0] == "nights"]
 		if named := w.must(append([]string{args[0], name}, args[1:]...)...); w.must(args...) != named {
-			t.Errorf("%s without a name is not that of the newest, %s", command, name)
+			t.Errorf("%s without a name: want the same as for the newest, %s:\n%s", command, name, named)
 		}
 	}
 	if out := w.must("leaderboard"); !strings.HasPrefix(out, "night-20261124-0200, the newest sweep:\n") {
@@ -193,8 +199,8 @@ func TestNights(t *testing.T) {
 	}
 }
 
-// TestNightsAfterAPerson: what a person did after the last night is not said to be the night's, by `nights`, by its
-// command started again in the slot, and by `status`.
+// TestNightsAfterAPerson: after a person has moved the champion, `nights`, `status` and the night's own command say
+// which version is live, who moved it and why, in place of what the night decided.
 func TestNightsAfterAPerson(t *testing.T) {
 	w := newStagedWorld(t)
 	w.threeChampions()
@@ -233,7 +239,8 @@ func TestNightsAfterAPerson(t *testing.T) {
 	says("ctr version 1 was not promoted; version 1 is live, by hand ("+by+": it is right).", command...)
 }
 
-// TestABlockedNightStandsInItsPlace: by its slot, not by when it was staged or by its rows.
+// TestABlockedNightStandsInItsPlace: a blocked night that is made up for later is listed by the day of its slot, after
+// newer nights, and not by when it was staged.
 func TestABlockedNightStandsInItsPlace(t *testing.T) {
 	w := newStagedWorld(t)
 	w.now = w.now.AddDate(0, 0, 4)
@@ -255,7 +262,7 @@ func TestABlockedNightStandsInItsPlace(t *testing.T) {
 	}
 }
 
-// listens makes a channel that records its messages, or fails.
+// listens gives the world a channel that appends its messages to heard, or fails with *fail while that is set.
 func (w *world) listens(heard *[]notify.VerdictMessage, fail *error) {
 	send := func(_ context.Context, m *notify.VerdictMessage) error {
 		if *fail == nil {
@@ -268,8 +275,9 @@ func (w *world) listens(heard *[]notify.VerdictMessage, fail *error) {
 	}
 }
 
-// TestBlockedNightIsTold: when it is staged, and by the scheduled sweep that is not started because of it; each once,
-// and not if no sweep trains on the dataset or a person runs the command.
+// TestBlockedNightIsTold: people are notified once that a dataset is blocked, when it is staged into the bucket, and
+// once that a scheduled sweep was not started because of it. They are not notified of a dataset in a local folder, of a
+// sweep that a person starts, or of a dry run. If a channel fails, the command ends as without it.
 func TestBlockedNightIsTold(t *testing.T) {
 	w := newWorld(t)
 	var heard []notify.VerdictMessage
@@ -288,6 +296,8 @@ func TestBlockedNightIsTold(t *testing.T) {
 	for range 2 {
 		w.refused(sweep.ExitBlocked, "is blocked", "stage", spec)
 	}
+
+	// In a local folder, the error names the command that accepts it, quoted for a shell.
 	w.refused(sweep.ExitBlocked, " --in "+w.dir+"/out --why REASON`", "stage", spec, "--out", w.dir+"/out")
 	out := filepath.Join(w.dir, "Black Friday's data") // a path that a shell would take apart
 	_, _, says := w.run("stage", spec, "--out", out)
@@ -296,6 +306,7 @@ func TestBlockedNightIsTold(t *testing.T) {
 	w.must(shellWords(t, strings.Replace(remedy, "REASON", "'a small test'", 1))...)
 	w.must("stage", spec, "--out", out)
 
+	// A sweep by hand, a scheduled one, and a dry run.
 	w.refused(sweep.ExitBlocked, "is blocked", "sweep", night)
 	for range 2 {
 		w.refused(sweep.ExitBlocked, "is blocked", "sweep", night, "--schedule", "0 3 * * *", "--no-wait", "--json")
@@ -312,7 +323,8 @@ func TestBlockedNightIsTold(t *testing.T) {
 	}
 	if refused.Occasion != sweep.OccasionRefused || refused.Sweep != "night-20261121-0300" || refused.Model != "ctr" ||
 		refused.Dataset != staged.Dataset {
-		t.Errorf("when the sweep was not started: %+v", refused)
+		t.Errorf("told when the sweep was not started: %+v; want night-20261121-0300 of ctr, on %s", refused,
+			staged.Dataset)
 	}
 
 	// Once a person has accepted the night, there is no message.
@@ -322,11 +334,11 @@ func TestBlockedNightIsTold(t *testing.T) {
 		t.Errorf("told after it was accepted: %+v; want nothing", heard[2:])
 	}
 	if i := slices.IndexFunc(heard, func(m notify.VerdictMessage) bool { return m.Next == "" }); i >= 0 {
-		t.Errorf("no word on what to do: %+v", heard[i])
+		t.Errorf("told %+v; want what to do next in every message", heard[i])
 	}
 }
 
-// shellWords are the arguments that a shell makes of a command line.
+// shellWords returns the arguments that a shell makes of a command line.
 func shellWords(t *testing.T, line string) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\n' "+line).Output()
@@ -336,7 +348,8 @@ func shellWords(t *testing.T, line string) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 }
 
-// TestStatusShowsTheNight: what staging found in the dataset that a sweep trains on, whatever became of it since.
+// TestStatusShowsTheNight: status shows what staging found in the sweep's dataset, and who has accepted it. If the
+// record is damaged, it says so and shows the rest.
 func TestStatusShowsTheNight(t *testing.T) {
 	w := newWorld(t)
 	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 1200})))
@@ -370,7 +383,8 @@ func TestStatusShowsTheNight(t *testing.T) {
 	w.says(w.must("status", "night-1"), "unreadable", "not started")
 }
 
-// TestStageSaysWhatIsNotFinal, to people and as JSON.
+// TestStageSaysWhatIsNotFinal: staging leaves out the rows of the last day, whose labels take 24 hours to be final, and
+// says how many these are, as text and as JSON.
 func TestStageSaysWhatIsNotFinal(t *testing.T) {
 	w := newWorld(t)
 	var b strings.Builder

@@ -30,8 +30,9 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// TestPredict scores 700 rows and keeps columns: probabilities are those of the raw scores, explanations add up to
-// them, the same rows through Parquet give the same bytes, and --json says how many there were.
+// TestPredict scores 700 rows and keeps columns. Predictions are the probabilities of the raw scores, in the order of
+// the table. Contributions add up to the raw scores (explained). The same rows written as Parquet and scored again give
+// the same bytes. --json has the number of rows.
 func TestPredict(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
@@ -73,8 +74,8 @@ func TestPredict(t *testing.T) {
 	}
 }
 
-// explained: of a saved version without any cloud, each feature's contribution and expected_score add up to the raw
-// score of the registered one.
+// explained exports version 1 to a folder, and predicts the table in with that and --contributions. In each row the
+// contributions and expected_score have to add up to the raw score, the fourth column of want.
 func explained(t *testing.T, w *world, in string, want [][]string) {
 	t.Helper()
 	v := must.Get(registry.New(w.buckets["registry"]).Get(t.Context(), "ctr", "1"))(t)
@@ -108,7 +109,8 @@ func explained(t *testing.T, w *world, in string, want [][]string) {
 	}
 }
 
-// TestPredictExplains: the reasons of a row are those of its contributions that are farthest from 0.
+// TestPredictExplains: with --explain top:2 each row names the two features whose contributions are farthest from 0,
+// with these contributions. A number of features that cannot be is refused.
 func TestPredictExplains(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
@@ -152,7 +154,8 @@ func TestPredictExplains(t *testing.T) {
 		"top:10000")
 }
 
-// TestPredictRefuses: tables that the model cannot score are refused with file, line and columns.
+// TestPredictRefuses: tables that the model cannot score are refused with file, line and columns, and flags that do not
+// go together with what to use. No output is left, and the table itself is never overwritten.
 func TestPredictRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
@@ -195,7 +198,7 @@ func TestPredictRefuses(t *testing.T) {
 	w.refused(sweep.ExitUsage, "it is the table to score", "predict", "--model", "ctr", "--in", in, "--out",
 		filepath.Join(filepath.Dir(in), ".", "in.csv"))
 	if after, err := os.ReadFile(in); err != nil || !bytes.Equal(before, after) {
-		t.Errorf("the table was overwritten: %v", err)
+		t.Errorf("the table has %d bytes (error %v), want its %d unchanged", len(after), err, len(before))
 	}
 	w.refused(sweep.ExitUsage, "unknown command", "registry", "bogus")
 	if _, err := os.Stat(out); err == nil {
@@ -205,7 +208,7 @@ func TestPredictRefuses(t *testing.T) {
 
 // What people's tables do to ids, and how the launcher reports it.
 
-// respelt is the click table with some text replaced in one of its columns.
+// respelt is the click table with the cells of one column replaced by what spell makes of them.
 func respelt(rows int, column int, spell func(string) string) string {
 	lines := strings.Split(strings.TrimSpace(string(datasettest.Table(datasettest.Options{Rows: rows, Seed: 8}))), "\n")
 	for i, line := range lines[1:] {
@@ -216,8 +219,9 @@ func respelt(rows int, column int, spell func(string) string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// TestPredictOnRespeltIDs: 3 and 3.0 are the same id; ids that the model cannot know are counted, reported, and
-// rejected on request.
+// TestPredictOnRespeltIDs: ids 3 and 3.0 are the same. If all ids of a column are unseen, a warning compares the share
+// with that of the held-out rows; with --max-unseen nothing is written. A column in which all values are missing is a
+// warning, too.
 func TestPredictOnRespeltIDs(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
@@ -243,15 +247,16 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 	code, floats, _, errOut := score(respelt(3000, 1, func(id string) string { return id + ".0" }), "--max-unseen",
 		"0.2")
 	if code != 0 || floats != usual || strings.Contains(errOut, "warning") {
-		t.Errorf("campaigns as 3.0 instead of 3: ended with %d, the same predictions %t\n%s", code, floats == usual,
-			errOut)
+		t.Errorf("campaigns as 3.0 instead of 3: ended with %d, the same predictions %t; want 0, true and no "+
+			"warning\n%s", code, floats == usual, errOut)
 	}
 
+	// Sites that the model does not know.
 	prefixed := respelt(3000, 2, func(site string) string { return "www." + site })
 	if code, _, _, errOut = score(prefixed); code != 0 ||
 		!strings.Contains(errOut,
 			"warning: site: 100 % of the values are unseen, compared with 0 % of the dataset's held-out rows") {
-		t.Errorf("sites that the model does not know: ended with %d\n%s", code, errOut)
+		t.Errorf("sites that the model does not know: ended with %d; want 0 and a warning\n%s", code, errOut)
 	}
 	if code, _, _, errOut = score(prefixed, "--max-unseen", "0.2"); code != int(sweep.ExitInput) ||
 		!strings.Contains(errOut, "site (100 %, of held-out rows 0 %)") ||
@@ -263,6 +268,7 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 		t.Errorf("--max-unseen 2 ended with %d; want that of wrong usage\n%s", code, errOut)
 	}
 
+	// No age at all.
 	_, _, out, _ = score(respelt(3000, 4, func(string) string { return "" }), "--json")
 	var said struct {
 		Inputs   []predict.Input
@@ -295,7 +301,8 @@ func usualInputs(t *testing.T, dir string, ds *dataset.Dataset) []byte {
 	return must.Get(json.Marshal(in))(t)
 }
 
-// TestStageTellsOfIDs: shares are of all rows, levels are counted, and the advice about columns can be pasted.
+// TestStageTellsOfIDs: staging says how frequent ids are, how many levels there are, and which columns are useless. Its
+// advice, drop: [...], can be pasted into the spec, and then it is not given again.
 func TestStageTellsOfIDs(t *testing.T) {
 	w := newWorld(t)
 	rng := rand.New(rand.NewPCG(3, 1))
@@ -333,11 +340,13 @@ func TestStageTellsOfIDs(t *testing.T) {
 			"valid: 0.2}\n"+list+"\n"))
 	if strings.Contains(again, "drop: [") || strings.Contains(again, "odd name") ||
 		!strings.Contains(again, "hint: shop_id: 200 different whole numbers on ") {
-		t.Errorf("with %s:\n%s", list, again)
+		t.Errorf("with %s in the spec, got\n%s\nwant no advice about these columns, and a hint about shop_id", list,
+			again)
 	}
 }
 
-// TestSweepRefusesACalibWithoutPositives: before anything is submitted.
+// TestSweepRefusesACalibWithoutPositives: a sweep on a dataset whose split calib has no positive row is refused, and
+// nothing is submitted.
 func TestSweepRefusesACalibWithoutPositives(t *testing.T) {
 	w := newWorld(t)
 	var b bytes.Buffer
@@ -359,7 +368,7 @@ func TestSweepRefusesACalibWithoutPositives(t *testing.T) {
 	}
 }
 
-// TestDatasetsNewestFirst: versions are hashes, whose order says nothing.
+// TestDatasetsNewestFirst: datasets list has the newest version first, although versions are hashes in any order.
 func TestDatasetsNewestFirst(t *testing.T) {
 	w := newWorld(t)
 	for i := range 4 {
@@ -407,6 +416,7 @@ func (g *grown) withReference() {
 // explainedWorld has ctr@2, a version with the sampled rows of its test split.
 type explainedWorld struct{ *world }
 
+// newExplainedWorld makes that world. Before, ctr@1, which has no such rows, cannot be explained.
 func newExplainedWorld(t *testing.T) explainedWorld {
 	w := newWorld(t)
 	g := w.grow(40)
@@ -422,7 +432,8 @@ func (w explainedWorld) explain(flags ...string) (r explain.Report) {
 	return r
 }
 
-// TestExplain: a version's metric is explained by features and columns, whatever the threads; its page shows the same.
+// TestExplain: registry explain reports the features and columns of a version: sorted, with the same numbers for any
+// number of threads, as JSON and as text. The model's page has the same feature first.
 func TestExplain(t *testing.T) {
 	w := newExplainedWorld(t)
 	r := w.explain()
@@ -432,7 +443,7 @@ func TestExplain(t *testing.T) {
 	}
 	t.Run("threads change nothing", func(t *testing.T) {
 		if !reflect.DeepEqual(r, w.explain("--threads", "3")) {
-			t.Error("explain ctr@2 --threads 3: got another report than with one thread")
+			t.Error("explain ctr@2 --threads 3: got another report than without it, want the same")
 		}
 	})
 	t.Run("features in order", func(t *testing.T) { checkExplainedFeatures(t, r.Features) })
@@ -440,7 +451,7 @@ func TestExplain(t *testing.T) {
 
 	t.Run("options", func(t *testing.T) {
 		if few := w.explain("--rows", "100", "--metric", "auc"); few.Rows != 100 || few.Metric != "auc" {
-			t.Errorf("explain ctr@2 --rows 100 --metric auc: got %d rows by %s", few.Rows, few.Metric)
+			t.Errorf("explain ctr@2 --rows 100 --metric auc: got %d rows by %s, want 100 by auc", few.Rows, few.Metric)
 		}
 	})
 	t.Run("text", func(*testing.T) {
@@ -466,7 +477,9 @@ func TestExplain(t *testing.T) {
 	})
 }
 
-// checkExplainedFeatures: the table has its signal in campaign, age, price and site, in this order; users are noise.
+// checkExplainedFeatures checks that features are sorted by contribution, that unused ones are worth nothing, and that
+// the shares of the gain add up to 1. Campaign and age, in which the table has most of its signal, have to be among the
+// first three, and their worth above 0 with certainty.
 func checkExplainedFeatures(t *testing.T, features []explain.Explained) {
 	share, order := 0.0, []string{}
 	for i, f := range features {
@@ -496,20 +509,22 @@ func checkExplainedFeatures(t *testing.T, features []explain.Explained) {
 	}
 }
 
-// checkExplainedColumns: several features of a column are one contribution, at most that of all of them.
+// checkExplainedColumns checks that each column counts its features, and that their common contribution is at most the
+// sum of theirs, since they may cancel out; of a single feature it is the same.
 func checkExplainedColumns(t *testing.T, r explain.Report) {
-	of := map[string][]explain.Explained{}
+	madeOf := map[string][]explain.Explained{} // features by their columns
 	for _, f := range r.Features {
-		of[strings.Join(f.From, " + ")] = append(of[strings.Join(f.From, " + ")], f)
+		name := strings.Join(f.From, " + ")
+		madeOf[name] = append(madeOf[name], f)
 	}
 	for _, c := range r.Columns {
 		apart := 0.0
-		for _, f := range of[c.Name] {
+		for _, f := range madeOf[c.Name] {
 			apart += f.Contribution
 		}
-		if len(of[c.Name]) != c.Features {
+		if len(madeOf[c.Name]) != c.Features {
 			t.Errorf("column %s: got %d features, want those that are made of it: %d", c.Name, c.Features,
-				len(of[c.Name]))
+				len(madeOf[c.Name]))
 		}
 		if c.Contribution > apart+1e-12 || c.Features == 1 && math.Abs(c.Contribution-apart) > 1e-12 {
 			t.Errorf("column %s of %d features: contributes %v, want at most their sum, %v (equal for one)", c.Name,
@@ -518,8 +533,8 @@ func checkExplainedColumns(t *testing.T, r explain.Report) {
 	}
 }
 
-// TestExplainClasses: contributions are there for each class and in all, and what is shown names the class that a
-// feature moves most.
+// TestExplainClasses: of a model of several classes, each feature has a contribution for each class, which add up to
+// its own. The text names the class that a feature moves most, and has no base score.
 func TestExplainClasses(t *testing.T) {
 	w := newWorld(t)
 	g := w.growBy("{column: site, kind: classes}", 10)

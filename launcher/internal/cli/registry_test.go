@@ -30,7 +30,8 @@ import (
 	"coppice/launcher/internal/reproduce"
 )
 
-// TestRegistryCommands: versions are shown, promoted and rolled back, and what is not there is not found.
+// TestRegistryCommands: versions are listed and shown, with their files and parameters, promoted and rolled back, and
+// the history says who did what. Models, versions and files that do not exist are not found.
 func TestRegistryCommands(t *testing.T) {
 	w := newWorld(t)
 	w.refused(sweep.ExitNotFound, "ctr", "registry", "show", "ctr")
@@ -70,7 +71,8 @@ func TestRegistryCommands(t *testing.T) {
 	w.refused(sweep.ExitInput, "../x", "registry", "list", "../x")
 }
 
-// TestBadVersions: a version that is marked bad says so wherever it is shown.
+// TestBadVersions: a version that is marked bad says so where it is shown, is skipped by rollback and cannot be
+// promoted until the mark is removed. If an alias points at it, marking says how to move that.
 func TestBadVersions(t *testing.T) {
 	w := newWorld(t)
 	w.threeChampions()
@@ -95,8 +97,8 @@ func TestBadVersions(t *testing.T) {
 	w.refused(sweep.ExitUsage, "which version", "registry", "bad", "ctr", "--why", "x")
 }
 
-// TestDeleteAsks: a version is deleted by its number alone, after a question or with --yes, and not while it is the
-// champion.
+// TestDeleteAsks: delete needs the version's number, and asks for it to be typed unless --yes is given. The champion
+// cannot be deleted.
 func TestDeleteAsks(t *testing.T) {
 	w := newWorld(t)
 	w.threeChampions()
@@ -104,6 +106,7 @@ func TestDeleteAsks(t *testing.T) {
 	w.refused(sweep.ExitConflict, "champion", "registry", "delete", "ctr@3", "--why", "room", "--yes")
 	w.refused(sweep.ExitUsage, "ctr@3", "registry", "delete", "ctr@champion", "--why", "room", "--yes")
 
+	// answer runs the command with a text typed at the question.
 	answer := func(text string) (int, string) {
 		var out, errOut bytes.Buffer
 		env := envconfig.MapLookuper(map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets",
@@ -146,7 +149,8 @@ func (w *world) threeChampions() *registry.Registry {
 	return r
 }
 
-// TestVerify: verify lists the moves of the aliases, the last of which is the head.
+// TestVerify: registry show --verify has the moves of the aliases, the last of which is the head, and says that nothing
+// is changed. A file with other bytes is found. It does not go with a version or with --history.
 func TestVerify(t *testing.T) {
 	w := newWorld(t)
 	w.threeChampions()
@@ -170,8 +174,9 @@ func TestVerify(t *testing.T) {
 	w.refused(sweep.ExitInput, "registry/ctr/versions/2/model.txt is damaged", "registry", "show", "ctr", "--verify")
 }
 
-// TestVersionsSayHowTheyStand: whether one is live, since when or until when, and what the gate said; files last, on
-// demand. Lists have score and age.
+// TestVersionsSayHowTheyStand: registry show says whether a version is live, since when or until when, and lists files
+// with --all. Lists have the metric that chose a version, by its report or its plan, and its age. status begins with
+// what is live.
 func TestVersionsSayHowTheyStand(t *testing.T) {
 	w := newWorld(t)
 	w.threeChampions()
@@ -209,7 +214,8 @@ func TestVersionsSayHowTheyStand(t *testing.T) {
 	w.says(w.must("registry", "list", "ctr"), "auc 0.7")
 }
 
-// changed registers a version again, under another key, with some of its files changed.
+// changed registers version n again, as a new version, with some of its files changed: change has, by file, what makes
+// the new text of the old one.
 func (g *grown) changed(n string, change map[string]func(string) string) registry.Version {
 	g.t.Helper()
 	r := registry.New(g.buckets["registry"])
@@ -235,7 +241,8 @@ func keys[V any](m map[string]V) (out []string) {
 	return out
 }
 
-// TestReproduce: a version is trained again to the same bytes, with other threads and from a copy of its dataset.
+// TestReproduce: registry reproduce trains a version again to the same bytes of its four files, with any number of
+// threads, on the bucket's dataset or a local copy.
 func TestReproduce(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow(12)
@@ -249,7 +256,8 @@ func TestReproduce(t *testing.T) {
 	}
 }
 
-// TestReproduceAtItsLimit: a version whose training ended at limits.trial is trained up to the same tree.
+// TestReproduceAtItsLimit: a version whose training ended after 5 of 12 trees, at its time limit, is trained again up
+// to the same tree. If its result does not say that, it is trained to the end, and differs.
 func TestReproduceAtItsLimit(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow()
@@ -264,7 +272,8 @@ func TestReproduceAtItsLimit(t *testing.T) {
 		"reproduce", "ctr@2")
 }
 
-// TestReproduceWithWhatIsGone: of a version with a parameter that earlier builds knew, the error names its build.
+// TestReproduceWithWhatIsGone: a version with a parameter that only earlier builds know cannot be trained again; the
+// error names the build that planned it.
 func TestReproduceWithWhatIsGone(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow(6)
@@ -275,8 +284,8 @@ func TestReproduceWithWhatIsGone(t *testing.T) {
 		"reproduce", "ctr@2")
 }
 
-// TestReproduceContinued: a version whose trials added trees to an older one, as earlier builds could, predicts as
-// before, and is not trained again.
+// TestReproduceContinued: a version whose trials added trees to an older version, as earlier builds could, is not
+// trained again, and still predicts.
 func TestReproduceContinued(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow(6)
@@ -288,7 +297,9 @@ func TestReproduceContinued(t *testing.T) {
 	w.must("predict", "--model", "ctr@2", "--in", table, "--out", filepath.Join(w.dir, "scored.csv"))
 }
 
-// If a version cannot be reproduced, the message says which file differs, and where.
+// TestReproduceDiffers: if a version's training gives other bytes, the error says which file differs first and where: a
+// leaf's value, the calibrator, or all trees because of another parameter, and then also which builds. A damaged
+// dataset is an input error.
 func TestReproduceDiffers(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow(6)
@@ -317,7 +328,8 @@ func TestReproduceDiffers(t *testing.T) {
 	_, out, errOut := w.run("registry", "reproduce", "ctr@4")
 	if v.Number != 4 || !strings.Contains(errOut, "from tree 1 of 6 on") ||
 		!strings.Contains(errOut, "planned by build v0, and trained again by v1") {
-		t.Errorf("another learning rate: got\n%s%s", out, errOut)
+		t.Errorf("another learning rate: got\n%s%s\nwant that trees differ from the first on, and both builds", out,
+			errOut)
 	}
 
 	w.put("datasets", sweep.DatasetDir(g.manifest.Name, g.manifest.Version)+dataset.TargetsFile(dataset.TrainSplit),
@@ -325,7 +337,7 @@ func TestReproduceDiffers(t *testing.T) {
 	w.refused(sweep.ExitInput, dataset.TargetsFile(dataset.TrainSplit), "registry", "reproduce", "ctr@1")
 }
 
-// grown are versions of a staged dataset as sweeps create them, but without the report.
+// grown is a world with a staged dataset, and versions of ctr trained on it as sweeps register them, without a report.
 type grown struct {
 	*world
 	manifest *dataset.Manifest
@@ -339,7 +351,7 @@ func (w *world) grow(trees ...int) *grown {
 	return w.growBy("is_click", trees...)
 }
 
-// growBy is grow with a label.
+// growBy is grow with another label, as dataset.yaml writes it.
 func (w *world) growBy(label string, trees ...int) *grown {
 	w.t.Helper()
 	o := datasettest.Options{Rows: 3000, Split: "{by: hash, key: user_id, train: 0.6, valid: 0.1, test: 0.3}",
@@ -364,12 +376,14 @@ func names(files []dataset.FileInfo) (out []string) {
 	return out
 }
 
+// put writes an object, whether it exists or not.
 func (w *world) put(bucket, object, text string) {
 	w.t.Helper()
 	must.Get(w.buckets[bucket].Put(w.t.Context(), object, -1, strings.NewReader(text)))(w.t)
 }
 
-// version trains and registers one version, as the aggregator does.
+// version trains a model of so many trees, or up to g.limit, and registers it with its plan and result as the
+// aggregator does, as that of sweep night-i.
 func (g *grown) version(i, trees int) registry.Version {
 	g.t.Helper()
 	ds := must.Get(dataset.Open(g.dir))(g.t)
@@ -429,6 +443,7 @@ func (g *grown) version(i, trees int) registry.Version {
 	return v
 }
 
+// calibrated fits the calibrator of a model on the plan's calib.
 func (g *grown) calibrated(table *fit.Table, m *gbt.Model, plan sweep.Plan) *calibrate.Calibrator {
 	g.t.Helper()
 	calib := must.Get(table.Select(plan.Holdout.Calib))(g.t)
@@ -437,7 +452,8 @@ func (g *grown) calibrated(table *fit.Table, m *gbt.Model, plan sweep.Plan) *cal
 	return choice.Calibrator
 }
 
-// TestListAcrossNights: the newest version comes first, with the day of its slot, if it has one, and its aliases.
+// TestListAcrossNights: registry list has the newest version first, each with its aliases and the day of its sweep's
+// slot, if the sweep has one.
 func TestListAcrossNights(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow(2, 3)
@@ -462,6 +478,6 @@ func TestListAcrossNights(t *testing.T) {
 	}
 	out := w.must("registry", "list", "ctr")
 	if at := strings.Index(out, "2026-11-19"); at < 0 || at > strings.Index(out, "canary champion") {
-		t.Errorf("the newest night is not first:\n%s", out)
+		t.Errorf("got\n%s\nwant the newest night, 2026-11-19, before the champion", out)
 	}
 }

@@ -42,7 +42,7 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// TestTablesFitEightyColumns: those of every command that prints one, on the most usual terminal.
+// TestTablesFitEightyColumns: the tables that commands print on a terminal of 80 columns are no wider.
 func TestTablesFitEightyColumns(t *testing.T) {
 	w := newWorld(t)
 	w.env = map[string]string{"NO_COLOR": "1"}
@@ -68,12 +68,12 @@ func TestTablesFitEightyColumns(t *testing.T) {
 			}
 			tables++
 			if n := utf8.RuneCountInString(row); n > 80 {
-				t.Errorf("%s: a row of %d characters: %s", line, n, row)
+				t.Errorf("%s: a row of %d characters, want at most 80: %s", line, n, row)
 				break
 			}
 		}
 		if tables == 0 {
-			t.Errorf("%s printed no table:\n%s", line, out)
+			t.Errorf("%s printed no table, want one:\n%s", line, out)
 		}
 		if testing.Verbose() {
 			t.Logf("%s\n%s", line, out)
@@ -81,8 +81,8 @@ func TestTablesFitEightyColumns(t *testing.T) {
 	}
 }
 
-// TestPlanFitsItsTerminal: every line about every sweep that ships, sentences too, is as wide as the terminal, 80
-// columns; the line to paste may be longer, but not over 100.
+// TestPlanFitsItsTerminal: for each sweep in examples, terraform and docs, every line that plan prints has at most 80
+// columns; the line to paste into the spec may have 100.
 func TestPlanFitsItsTerminal(t *testing.T) {
 	w := newWorld(t)
 	w.env, w.screen = map[string]string{"NO_COLOR": "1"}, true
@@ -108,7 +108,7 @@ func TestPlanFitsItsTerminal(t *testing.T) {
 	}
 }
 
-// TestLatest: @latest means the newest.
+// TestLatest: @latest names the sweep that was planned last, a model's newest version, and a dataset's newest version.
 func TestLatest(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
@@ -127,7 +127,8 @@ func TestLatest(t *testing.T) {
 	w.refused(sweep.ExitNotFound, "there is no sweep yet", "status", "@latest")
 }
 
-// TestEmptyListsSayWhatToDo: where nothing is yet, a list is a command that begins, not a table without rows.
+// TestEmptyListsSayWhatToDo: where there is no sweep, dataset or model yet, the list says which command makes the
+// first.
 func TestEmptyListsSayWhatToDo(t *testing.T) {
 	w := newWorld(t)
 	for command, want := range map[string]string{"status": "no sweep yet: `launcher fit",
@@ -138,8 +139,8 @@ func TestEmptyListsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// TestReport: report writes the page of a sweep, a model or a dataset, by name or by kind:name, and refuses what has
-// none.
+// TestReport: report writes the page of a sweep, a model or a dataset, by its name or as KIND:NAME. A name of nothing
+// is refused.
 func TestReport(t *testing.T) {
 	w := newStagedWorld(t)
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
@@ -212,8 +213,8 @@ func TestWritePage(t *testing.T) {
 	}
 }
 
-// TestConsoleServes: it prints its address, has a page of a sweep there with the command that cancels it, and takes
-// nothing.
+// TestConsoleServes: the console prints its address and serves a sweep's page there, with the command that cancels it.
+// It refuses POST, and ends with 0.
 func TestConsoleServes(t *testing.T) {
 	w := newStagedWorld(t)
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1", "--no-wait")
@@ -241,7 +242,7 @@ func TestConsoleServes(t *testing.T) {
 	}
 }
 
-// someCallers authenticates callers if any are configured, and then rejects them all.
+// someCallers returns callers that reject everybody; an error if none are configured.
 func someCallers(_ context.Context, env environment.CallersEnv) (program.Callers, error) {
 	if env.Audience == "" || len(env.Callers) == 0 {
 		return nil, errors.New("nobody may call")
@@ -253,7 +254,8 @@ type nobody struct{}
 
 func (nobody) Verify(context.Context, string) (string, error) { return "", errors.New("nobody") }
 
-// TestConsoleRefuses: the console listens on other than loopback addresses only with callers that may call it.
+// TestConsoleRefuses: without an audience and callers, the console does not listen on an address that other machines
+// can reach. Nor does it on an invalid port.
 func TestConsoleRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.refused(sweep.ExitInput, "ssh -L", "console", "--listen", "0.0.0.0:8765")
@@ -262,7 +264,8 @@ func TestConsoleRefuses(t *testing.T) {
 	w.refused(sweep.ExitError, "nobody may call", "console", "--listen", "0.0.0.0:0")
 }
 
-// TestTried: the leaderboard says why trials were tried and stopped, and status counts those that wait at a rung.
+// TestTried: the leaderboard says why a trial was tried, and why it was stopped at a rung. status counts stopped
+// trials, and those that are paused at a rung, and does not count them as failed or running.
 func TestTried(t *testing.T) {
 	w := newStagedWorld(t)
 	spec := strings.Replace(sweepYAML, "search: {random: {num_leaves: {log_int: [4, 40]}}}",
@@ -276,6 +279,7 @@ func TestTried(t *testing.T) {
 		t.Errorf("the rungs of 100 trees are %v, want %s", got, want)
 	}
 
+	// Trial 1 is decided from the result of trial 0, and stopped at 11 trees.
 	trials, score := sweepstore.NewTrials(w.buckets["sweeps"], plan), 0.75
 	seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: &score}}
 	s := must.Get(search.Decide(plan, 1, seen, nil))(t)
@@ -306,7 +310,8 @@ func TestTried(t *testing.T) {
 	}
 }
 
-// TestTriedOfFolds: configurations that are decided later are in the plan, and the page says why one was tried.
+// TestTriedOfFolds: the plan of a cross-validated sweep lists configurations that are decided later, a line each. The
+// page says why one was tried, and status counts open configurations.
 func TestTriedOfFolds(t *testing.T) {
 	w := newStagedWorld(t)
 	w.must("stage", w.file("dataset.yaml", "name: plain\nsource: clicks.csv\nlabel: is_click\ndrop: "+
@@ -331,7 +336,8 @@ func TestTriedOfFolds(t *testing.T) {
 
 	if out := strings.Join(strings.Fields(w.must("report", "night-1", "--out", "-")), " "); !strings.Contains(out,
 		"initial design (Halton)") {
-		t.Error("the page of a sweep with folds does not say why its configuration was tried")
+		t.Errorf("the page of a sweep with folds is %.2000q; want why its configuration was tried, initial design "+
+			"(Halton)", out)
 	}
 	w.says(w.must("status", "night-1"), "4 open, in 4 folds")
 }
@@ -342,7 +348,7 @@ func jsonOf(t *testing.T, v any) string {
 	return string(text)
 }
 
-// hasParts checks that a page has some texts.
+// hasParts fails unless the text of a page has each of the parts.
 func (w *world) hasParts(page, text string, parts ...string) {
 	w.t.Helper()
 	for _, part := range parts {
@@ -352,13 +358,13 @@ func (w *world) hasParts(page, text string, parts ...string) {
 	}
 }
 
-// terminal is what a terminal shows of what is written to it. A line that goes on below is what no person wants to see.
+// terminal shows what is written to it as a terminal does, and records the lines that are too long for it.
 type terminal struct {
 	width   int
-	rows    [][]rune
-	row     int
-	column  int
-	wrapped []string
+	rows    [][]rune // what each line shows
+	row     int      // of the cursor
+	column  int      // of the cursor
+	wrapped []string // lines that went on in the next one
 }
 
 func (t *terminal) Write(text []byte) (int, error) {
@@ -374,7 +380,8 @@ func (t *terminal) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// escape obeys a control sequence, and returns how long it is.
+// escape obeys the control sequence at the beginning of text, and returns its length; 0 if there is none. It knows
+// those that programs here use: cursor up, erase to the end of the line, and colours, which it ignores.
 func (t *terminal) escape(text []byte) int {
 	if len(text) < 3 || text[0] != '\x1b' || text[1] != '[' {
 		return 0
@@ -403,6 +410,7 @@ func (t *terminal) line() {
 	}
 }
 
+// put shows a character at the cursor, or moves the cursor. In the last column it goes on in the next line.
 func (t *terminal) put(r rune) {
 	switch t.line(); r {
 	case '\r':
@@ -435,7 +443,8 @@ func (t *terminal) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// everyWidth has what is to be written on terminals of three widths looked at.
+// everyWidth calls write with terminals of three widths, and fails if a line is too long for one. It returns the
+// widest.
 func everyWidth(t *testing.T, name string, write func(*terminal)) (last *terminal) {
 	t.Helper()
 	for _, width := range []int{80, 100, 160} {
@@ -452,7 +461,8 @@ func everyWidth(t *testing.T, name string, write func(*terminal)) (last *termina
 	return last
 }
 
-// TestEveryCommandFitsItsTerminal: what the commands print, their help and their errors, with long names and reasons.
+// TestEveryCommandFitsItsTerminal: no line of what commands print, of their help and of their errors is longer than the
+// terminal is wide, even with long names and reasons.
 func TestEveryCommandFitsItsTerminal(t *testing.T) {
 	const id = "nightly-clicks-of-the-whole-world-20261120-0300"
 	w := newWorld(t)
@@ -514,7 +524,8 @@ registry delete ctr@2 --yes --why x`), "\n")
 	}
 }
 
-// TestProgressIsOneLine: of a sweep with many trials, however many counts it has; a failed one has a line of its own.
+// TestProgressIsOneLine: the progress of a sweep with many trials and counts stays one line on a terminal. A failed
+// trial has a line of its own, which is all that stays in the end.
 func TestProgressIsOneLine(t *testing.T) {
 	p := &sweep.Plan{Trials: make([]sweep.Trial, 60), Spec: sweep.Spec{Metric: "average_precision"}}
 	on := everyWidth(t, "watch", func(on *terminal) {
@@ -547,7 +558,8 @@ func TestProgressIsOneLine(t *testing.T) {
 	}
 }
 
-// TestWhatAFitPrintsFits: what was found in a table, what is odd, and how good the model is.
+// TestWhatAFitPrintsFits: no line of what fit and doctor print is longer than the terminal is wide, even with long
+// findings, names and reasons.
 func TestWhatAFitPrintsFits(t *testing.T) {
 	long := strings.Repeat("a long finding about a column ", 9)
 	column := strings.Repeat("a_long_name_", 12)

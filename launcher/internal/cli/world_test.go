@@ -36,13 +36,13 @@ import (
 // world is a cloud in memory: buckets by name, and jobs that do what the test says.
 type world struct {
 	t       *testing.T
-	dir     string
+	dir     string // of the test's files
 	buckets map[string]blob.Store
 	jobs    *jobs
-	runner  SweepJobs // in place of jobs; nil is jobs
-	now     time.Time
+	runner  SweepJobs // runs sweeps in place of jobs, unless nil
+	now     time.Time // the commands' clock
 	ctx     context.Context
-	env     map[string]string // beside the deployment's
+	env     map[string]string // in addition to the deployment's
 	screen  bool              // the output is a terminal
 	width   int               // of it; 0 if it does not tell
 	tasks   cloudjob.Jobs
@@ -65,18 +65,19 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// jobs counts submissions; run, if set, stands for everything that happens in the cloud.
+// jobs is a Batch that counts submissions. run, if set, stands for everything that happens in the cloud once a sweep is
+// submitted.
 type jobs struct {
-	asked     func() // before each status
+	asked     func() // called before each status, unless nil
 	mu        sync.Mutex
 	sweeps    blob.Store
 	submitted map[sweep.ID]int
 	spot      bool // the last request
 	cancelled bool
-	status    *engine.JobStatus // Batch's answer, if it is not the usual one
-	away      error             // Batch cannot be reached
-	run       func(*sweep.Plan)
-	err       error
+	status    *engine.JobStatus // the status of every job, in place of running
+	away      error             // of every status, if Batch cannot be reached
+	run       func(*sweep.Plan) // called at a sweep's first submission
+	err       error             // of every submission
 }
 
 func (j *jobs) Name(id sweep.ID) string { return "projects/p/locations/l/jobs/" + string(id) }
@@ -125,14 +126,14 @@ func (j *jobs) Cancel(context.Context, string) (engine.JobStatus, error) {
 	return engine.JobStatus{State: engine.Cancelled}, nil
 }
 
-// run is one command line.
+// run executes a command line, and returns its exit code and what it printed.
 func (w *world) run(args ...string) (code int, out, errOut string) {
 	var o, e bytes.Buffer
 	code = w.runTo(&o, &e, args...)
 	return code, o.String(), e.String()
 }
 
-// runTo is run for a command that continues while its output is read.
+// runTo is run for a command whose output is read while it runs.
 func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 	env := envconfig.MultiLookuper(envconfig.MapLookuper(w.env), envconfig.MapLookuper(map[string]string{
 		"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps",
@@ -155,6 +156,7 @@ func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 	})
 }
 
+// must executes a command line, which has to end with 0, and returns its output.
 func (w *world) must(args ...string) string {
 	w.t.Helper()
 	w.last = args
@@ -165,7 +167,7 @@ func (w *world) must(args ...string) string {
 	return out
 }
 
-// says: what was printed, mostly by the last command, has each of these parts.
+// says fails unless out, mostly the last command's output, has each of these parts.
 func (w *world) says(out string, parts ...string) {
 	w.t.Helper()
 	for _, part := range parts {
@@ -175,7 +177,7 @@ func (w *world) says(out string, parts ...string) {
 	}
 }
 
-// lacks: what was printed has none of these parts.
+// lacks fails if out has any of these parts.
 func (w *world) lacks(out string, parts ...string) {
 	w.t.Helper()
 	for _, part := range parts {
@@ -185,7 +187,7 @@ func (w *world) lacks(out string, parts ...string) {
 	}
 }
 
-// refused runs a command that has to fail.
+// refused executes a command line that has to end with the exit code, and an error that contains says.
 func (w *world) refused(code int, says string, args ...string) {
 	w.t.Helper()
 	got, out, errOut := w.run(args...)
@@ -194,6 +196,7 @@ func (w *world) refused(code int, says string, args ...string) {
 	}
 }
 
+// file writes a file into the world's folder, and returns its path.
 func (w *world) file(name, text string) string {
 	w.t.Helper()
 	path := filepath.Join(w.dir, name)
@@ -224,7 +227,7 @@ final: {rows: train}
 var fallbackYAML = strings.Replace(sweepYAML, "threads_per_task: 1}",
 	"threads_per_task: 1, spot: true, wait: 2m, fallback: [{spot: false}]}", 1)
 
-// staged puts a dataset into the bucket through the command itself.
+// staged stages the dataset clicks, of 1,200 rows, with the command itself, and returns what that printed.
 func (w *world) staged() string {
 	w.t.Helper()
 	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 1200})))
@@ -241,12 +244,14 @@ func newStagedWorld(t *testing.T) *world {
 	return w
 }
 
-// concluded writes what tasks and the aggregator would, at once.
+// concluded returns a run for jobs: at the submission of a sweep it writes what tasks and the aggregator would, a
+// result for each trial and a conclusion with the outcome. changes edit the conclusion, whose winner is promoted
+// version 1.
 func (w *world) concluded(outcome sweep.Outcome, changes ...func(*sweep.Conclusion)) func(*sweep.Plan) {
 	return func(p *sweep.Plan) {
 		write := func(name string, v any) {
 			if _, err := blobtest.CreateJSON(w.t.Context(), w.buckets["sweeps"], name, v); err != nil {
-				w.t.Error(err)
+				w.t.Errorf("write %s: %v", name, err)
 			}
 		}
 		for i := range p.Trials {
@@ -265,7 +270,9 @@ func (w *world) concluded(outcome sweep.Outcome, changes ...func(*sweep.Conclusi
 	}
 }
 
-// register trains a model on the staged dataset and registers it n times.
+// register trains a model of five trees on a dataset like the staged one and registers it n times, as versions of ctr.
+// The first version says that its parameters differ from the defaults, the second that they do not, the others say
+// nothing.
 func (w *world) register(n int) {
 	w.t.Helper()
 	dir, m := datasettest.Dir(w.t, datasettest.Options{Rows: 1200})
