@@ -101,7 +101,7 @@ var ceilings = map[string]int{
 	"python/program":               114,
 	"task":                         7,
 	"task/command":                 44,
-	"task/internal/cli":            492,
+	"task/internal/cli":            489,
 	"task/internal/keep":           173,
 	"task/internal/notice":         29,
 	"task/internal/stage":          359,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 88_843
+const maxLines = 88_840
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

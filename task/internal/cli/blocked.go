@@ -26,14 +26,16 @@ func (*blockedError) ExitStatus() int { return sweep.ExitBlocked }
 // maxNight bounds what is read of a night's record; those of package nights are no longer.
 const maxNight = 64 << 20
 
-// checkNight rejects, with a *blockedError, a folder made by launcher stage --out that must not be trained on. A folder
-// without a night's record beside it is accepted. The record is read without package nights, which would bring the
-// readers of tables into this program.
+// checkNight returns a *blockedError if a dataset's folder must not be trained on: staging has blocked it, and nobody
+// has accepted it. What staging found is in the record of the version's night, beside the folders that launcher stage
+// --out makes. A folder without such a record is accepted. The record is decoded here, without package nights, which
+// would bring the readers of tables into this program.
 func checkNight(dir string, m *dataset.Manifest) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
+	// The dataset's folder NAME has its versions, and their records in NAME/nights.
 	home := filepath.Dir(dir)
 	f, err := os.Open(filepath.Join(home, "nights", m.Version+".json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -51,6 +53,8 @@ func checkNight(dir string, m *dataset.Manifest) error {
 	if err := json.NewDecoder(io.LimitReader(f, maxNight)).Decode(&r); err != nil {
 		return problem.Wrap(problem.Damaged, err, "%s: the night's record is damaged; stage the table again", f.Name())
 	}
+
+	// The first finding that blocks is the reason.
 	for _, one := range r.Findings {
 		if one.Level != "blocking" || r.Accepted != nil {
 			continue

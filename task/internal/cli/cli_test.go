@@ -32,6 +32,8 @@ import (
 	"coppice/task/internal/worker"
 )
 
+// run runs a command line of the task with an environment and empty buckets, and returns its exit code and what it has
+// written.
 func run(t *testing.T, env map[string]string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer
@@ -45,6 +47,7 @@ func run(t *testing.T, env map[string]string, args ...string) (code int, out, er
 	return code, o.String(), e.String()
 }
 
+// params writes a file of parameters and returns its path.
 func params(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "params.yaml")
@@ -52,8 +55,8 @@ func params(t *testing.T, text string) string {
 	return path
 }
 
-// TestTrain trains a small model: what is shown has its trees and metrics, --json has the same as an object, and three
-// threads make the same bytes as one.
+// TestTrain: task train prints trees, metrics and memory and writes a model that can be read. With --json it prints
+// them as an object, and three threads write the same bytes as one.
 func TestTrain(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000})
 	p := params(t, "num_iterations: 30\nnum_leaves: 7\nearly_stopping_round: 5\nmetric: [ap, precision@5%]\n")
@@ -65,7 +68,7 @@ func TestTrain(t *testing.T) {
 	for _, part := range []string{"tree     1", "ms/tree", "valid average_precision", "valid precision@5%",
 		"valid log_loss", "private", model} {
 		if !strings.Contains(out, part) {
-			t.Errorf("it does not show %q:\n%s", part, out)
+			t.Errorf("trained: it printed\n%s\nwant %q in it", out, part)
 		}
 	}
 	first := must.Get(os.ReadFile(model))(t)
@@ -81,11 +84,13 @@ func TestTrain(t *testing.T) {
 			err, got, errOut)
 	}
 	if second, err := os.ReadFile(model); err != nil || !bytes.Equal(first, second) {
-		t.Error("three threads make another model than one")
+		t.Errorf("with three threads the model has %d bytes (error %v), want the same %d bytes as with one",
+			len(second), err, len(first))
 	}
 }
 
-// TestBlockedDatasetIsNotTrainedOn: what staging has blocked is not trained on by hand, either, until it is accepted.
+// TestBlockedDatasetIsNotTrainedOn: task train refuses a dataset whose night's record has a blocking finding, and says
+// how to accept it, unless it is accepted. Warnings do not matter, and a damaged record is an error.
 func TestBlockedDatasetIsNotTrainedOn(t *testing.T) {
 	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 1500})
 	home := t.TempDir()
@@ -113,8 +118,8 @@ func TestBlockedDatasetIsNotTrainedOn(t *testing.T) {
 	}
 }
 
-// TestTrainWithoutRatingTrees: --no-rate changes nothing of the log loss at the end, and needs 16 bytes less memory for
-// each row of valid.
+// TestTrainWithoutRatingTrees: --no-rate does not change the log loss of the finished model, and the predicted memory
+// is less by 16 bytes for each row of valid.
 func TestTrainWithoutRatingTrees(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000})
 	p := params(t, "num_iterations: 10\nnum_leaves: 7\nmetric: log_loss\n")
@@ -130,20 +135,21 @@ func TestTrainWithoutRatingTrees(t *testing.T) {
 		}
 	}
 	if a, b := rated.Metrics["log_loss"], unrated.Metrics["log_loss"]; a != b || a == 0 {
-		t.Errorf("log loss is %v with every tree rated, %v without", a, b)
+		t.Errorf("log loss is %v with every tree rated, %v without; want the same, above 0", a, b)
 	}
 	ds := must.Get(dataset.Open(dir))(t)
 	defer ds.Close()
 	valid := int64(ds.Split(dataset.ValidSplit).Rows)
 	if d := rated.Memory.Predicted - unrated.Memory.Predicted; d != 16*valid ||
 		unrated.Memory.Predicted < 20*int64(ds.Split(dataset.TrainSplit).Rows) {
-		t.Errorf("predicted %d bytes with every tree rated, %d without; %d rows of valid", rated.Memory.Predicted,
-			unrated.Memory.Predicted, valid)
+		t.Errorf("predicted %d bytes with every tree rated, %d without; want %d less for %d rows of valid, and at "+
+			"least 20 for each row of train", rated.Memory.Predicted, unrated.Memory.Predicted, 16*valid, valid)
 	}
 }
 
-// TestTrainRegressionAndTrainOnly: a label of numbers has its own metrics, and a dataset of train alone no metrics;
-// what needs held-out rows says so.
+// TestTrainRegressionAndTrainOnly: a label of numbers is trained as a regression, with its metrics, and refuses the
+// objective binary. A dataset of train alone is trained without metrics, and refuses early stopping, for which it has
+// no held-out rows.
 func TestTrainRegressionAndTrainOnly(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 1500, Label: "revenue"})
 	if code, out, errOut := run(t, nil, "train", "--dataset", dir); code != 0 || !strings.Contains(out, "valid rmse") {
@@ -165,7 +171,8 @@ func TestTrainRegressionAndTrainOnly(t *testing.T) {
 	}
 }
 
-// TestTrainRefuses: each wrong parameter or flag is refused with its place, and the exit code of its kind.
+// TestTrainRefuses: each wrong parameter, flag or folder is refused with the exit code of its kind, and an error that
+// has its place or says what to give instead.
 func TestTrainRefuses(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 500})
 	loop := filepath.Join(t.TempDir(), "loop")
@@ -201,13 +208,13 @@ func TestTrainRefuses(t *testing.T) {
 		}
 		code, _, errOut := run(t, nil, append(args, tc.args...)...)
 		if code != tc.code || !strings.Contains(errOut, tc.says) {
-			t.Errorf("%s: %d, want %d and %q: %s", name, code, tc.code, tc.says, errOut)
+			t.Errorf("%s: got exit code %d and %s, want %d and %q", name, code, errOut, tc.code, tc.says)
 		}
 	}
 }
 
-// TestRunNeedsItsJob: run is for jobs: without a job's variables, or with an impossible id, the setup is wrong, and a
-// sweep that is not there is not found.
+// TestRunNeedsItsJob: task run without the variables of a job, or with an impossible id of the sweep, exits with the
+// code for a wrong setup. With a sweep that is not there it exits with the code for what is not found.
 func TestRunNeedsItsJob(t *testing.T) {
 	if code, _, errOut := run(t, nil, "run"); code != sweep.ExitSetup || !strings.Contains(errOut, "launcher sweep") {
 		t.Errorf("run without a job: exit code %d, error output %s; want the code for a faulty setup, and `launcher "+
@@ -224,7 +231,8 @@ func TestRunNeedsItsJob(t *testing.T) {
 	}
 }
 
-// TestWhichTaskOfItsJob: an engine says it in our words, Batch in its own.
+// TestWhichTaskOfItsJob: task run takes its number and attempt from Coppice's own variables, which an engine other than
+// Batch sets, or else from those of Batch; both are 0 without either. A negative number is a wrong setup.
 func TestWhichTaskOfItsJob(t *testing.T) {
 	set := environment.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1",
 		Job: "x-1", Scratch: t.TempDir()}.Variables()
@@ -250,7 +258,8 @@ func TestWhichTaskOfItsJob(t *testing.T) {
 	}
 }
 
-// TestToldToGoBeforeTheWorkBegins: when ctx has ended before the first step, the task exits as worth another attempt.
+// TestToldToGoBeforeTheWorkBegins: a task that is told to go before its first step, while it connects or reads the
+// plan, exits with the code that Batch retries.
 func TestToldToGoBeforeTheWorkBegins(t *testing.T) {
 	env := environment.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1",
 		Job: "x-1", Scratch: t.TempDir()}.Variables()
@@ -272,7 +281,8 @@ func TestToldToGoBeforeTheWorkBegins(t *testing.T) {
 	}
 }
 
-// TestExitCodes pins how the task ends, which decides whether Batch starts it again.
+// TestExitCodes: each error leads to its exit code, also if it is wrapped. The codes decide whether Batch starts the
+// task again.
 func TestExitCodes(t *testing.T) {
 	for err, want := range map[error]int{
 		worker.Transient(errors.New("x")):                            sweep.ExitTransient,
@@ -315,7 +325,8 @@ use_two_round_loading = false
 output_model = LightGBM_model.txt
 `
 
-// examples have the keys of LightGBM's six examples besides those of conf.
+// examples are LightGBM parameter files by the kind of label: together they have the keys of LightGBM's six examples
+// that conf does not have.
 var examples = map[dataset.LabelKind]string{
 	dataset.Binary: "objective = binary\nmetric = binary_logloss,auc\nmetric_freq = 1\nis_training_metric = true\n" +
 		"label_column = 0\ntree_learner = feature\nnum_machines = 2\nlocal_listen_port = 12400\n" +
@@ -328,8 +339,8 @@ var examples = map[dataset.LabelKind]string{
 		"early_stopping = 10\nmax_bin = 255\n",
 }
 
-// TestConfOfExamples: the keys of LightGBM's examples are read, what has no effect is noted, and all refusals come at
-// once.
+// TestConfOfExamples: a file with the keys of LightGBM's examples is read, with notes about what has no effect, and its
+// first metric is the first. A file with several wrong lines is refused with all of them at once.
 func TestConfOfExamples(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "train.conf")
 	for kind, text := range examples {
@@ -355,7 +366,8 @@ func TestConfOfExamples(t *testing.T) {
 	}
 }
 
-// TestConf: a LightGBM parameter file means what the same parameters mean in YAML, and what has no effect is said.
+// TestConf: a LightGBM parameter file gives the same parameters as the YAML file with the same ones, and a note for
+// each key that has no effect. A wrong line is refused with its number.
 func TestConf(t *testing.T) {
 	read := func(name, text string) (gbt.Params, []string, error) {
 		file := filepath.Join(t.TempDir(), name)

@@ -17,9 +17,9 @@ import (
 	"coppice/internal/must"
 )
 
-// TestFullDisk: a training that cannot write its model says so at once, with the file, and leaves nothing. The test
-// runs itself in a process whose files may not become long: the system then refuses writes as it does on a full disk,
-// with another number.
+// TestFullDisk: a training that cannot write its model ends with an error that names the file, within seconds, and
+// leaves no file behind. The test runs itself in a second process, whose files may not be longer than 512 bytes: there
+// the system refuses writes as it does on a full disk, only with another error number.
 func TestFullDisk(t *testing.T) {
 	const inside = "COPPICE_TEST_FULL_DISK"
 	if os.Getenv(inside) == "" {

@@ -17,6 +17,7 @@ import (
 	"coppice/task/internal/worker"
 )
 
+// runCommand returns the command run.
 func runCommand(w *Setup) *cobra.Command {
 	return &cobra.Command{
 		Use:   "run",
@@ -29,8 +30,8 @@ trial is also a result; the exit code is 0 unless the task itself could not work
 	}
 }
 
-// run works on a sweep until no trial is left. Once the task was told to stop, any error counts as passing, so that
-// Batch runs it again.
+// run works on a sweep until no trial is left for this task. Once the task was told to stop, any error becomes a
+// transient one, so that Batch runs the task again.
 func (w *Setup) run(cmd *cobra.Command) (err error) {
 	ctx := cmd.Context()
 	defer func() {
@@ -40,8 +41,7 @@ func (w *Setup) run(cmd *cobra.Command) (err error) {
 	}()
 
 	var env environment.TaskEnv
-	if err := w.Environment(ctx, &env,
-		"workers are started by the job that `launcher sweep` submits"); err != nil {
+	if err := w.Environment(ctx, &env, "workers are started by the job that `launcher sweep` submits"); err != nil {
 		return err
 	}
 
@@ -51,6 +51,7 @@ func (w *Setup) run(cmd *cobra.Command) (err error) {
 	}
 	defer func() { err = errors.Join(err, backends.Close()) }()
 
+	// The name that all tasks of this machine share.
 	host, nonce := env.Host, uuid.NewString()
 	if host == "" {
 		if host, err = os.Hostname(); err != nil {
@@ -70,16 +71,14 @@ func (w *Setup) run(cmd *cobra.Command) (err error) {
 	log.Info("task started", "version", w.Version, "go", runtime.Version(), "host", host, "gomaxprocs",
 		runtime.GOMAXPROCS(0), "cpu_max", strings.TrimSpace(string(limit)))
 	measuring := telemetry.Start(ctx, telemetry.Options{Program: "task", Version: w.Version, Project: env.Project,
-		Endpoint: env.OTLPEndpoint, Log: log,
-		Instance: fmt.Sprintf("%s/%d", host, env.Task)})
+		Endpoint: env.OTLPEndpoint, Log: log, Instance: fmt.Sprintf("%s/%d", host, env.Task)})
 	defer measuring.Close(ctx)
 
 	task := &worker.Worker{
 		Meter:    measuring.Meter(),
 		Datasets: backends.Datasets, Sweeps: backends.Sweeps, Scores: backends.Scores, Log: log,
 		Sweep: sweep.ID(env.Sweep), Job: env.Job, Task: env.Task, Attempt: env.Attempt, Scratch: env.Scratch,
-		Listen: env.Listen,
-		Host:   host, Nonce: nonce, Version: w.Version, Available: worker.Memory,
+		Listen: env.Listen, Host: host, Nonce: nonce, Version: w.Version, Available: worker.Memory,
 	}
 	return task.Run(ctx)
 }

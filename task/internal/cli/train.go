@@ -30,6 +30,7 @@ import (
 	"coppice/task/internal/usage"
 )
 
+// trainFlags are the flags of the command train.
 type trainFlags struct {
 	dataset, params, out string
 	threads              int
@@ -37,6 +38,7 @@ type trainFlags struct {
 	noRate               bool
 }
 
+// trainCommand returns the command train.
 func trainCommand(w *Setup) *cobra.Command {
 	var f trainFlags
 	cmd := &cobra.Command{
@@ -85,7 +87,7 @@ type memory struct {
 	PSS       int64 `json:"pss_bytes"`
 }
 
-// check refuses flags that make no sense.
+// check refuses a number of threads that is out of range, and a file for the model that cannot be written.
 func (f *trainFlags) check() error {
 	if f.threads < 1 || f.threads > 1024 {
 		return program.Usagef("--threads is %d: use 1 to 1024", f.threads)
@@ -93,7 +95,8 @@ func (f *trainFlags) check() error {
 	return checkOut(f.out)
 }
 
-// runTraining trains one model of a dataset that lies here, and prints what came of it.
+// runTraining trains one model on a folder with a dataset, writes the model if --out is given, and prints what came of
+// it: text with progress lines, or, with --json, one object.
 func (w *Setup) runTraining(cmd *cobra.Command, f trainFlags) error {
 	if err := f.check(); err != nil {
 		return err
@@ -136,7 +139,8 @@ func (w *Setup) runTraining(cmd *cobra.Command, f trainFlags) error {
 	return nil
 }
 
-// newRequest is the training that the flags ask for.
+// newRequest returns the request for the training that the flags ask for. The first metric stops the training early.
+// Trees are evaluated on the split valid, if the dataset has one.
 func (w *Setup) newRequest(ds *dataset.Dataset, params gbt.Params, metrics []metric.Metric, f trainFlags) fit.Request {
 	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: !f.noRate,
 		Program: w.Version}
@@ -146,7 +150,8 @@ func (w *Setup) newRequest(ds *dataset.Dataset, params gbt.Params, metrics []met
 	return q
 }
 
-// resultOf is what is told of a training whose model lies at a path.
+// resultOf returns what is printed of a training, without its memory. path is where its model was written; "" if it was
+// not.
 func resultOf(o *fit.Evaluated, m *dataset.Manifest, path string) trained {
 	return trained{Dataset: m.Name + "@" + m.Version, Trees: o.Model.Iterations(), TreesGrown: o.Grown,
 		Stopped: o.Stopped, Seconds: o.Seconds,
@@ -154,7 +159,8 @@ func resultOf(o *fit.Evaluated, m *dataset.Manifest, path string) trained {
 		Model: path}
 }
 
-// openVerified opens the dataset and verifies its checksums.
+// openVerified opens the dataset's folder and verifies its checksums, unless --no-verify says not to. It refuses a
+// dataset that staging has blocked. The caller closes the dataset.
 func openVerified(ctx context.Context, f trainFlags) (*dataset.Dataset, error) {
 	if info, err := os.Stat(f.dataset); err == nil && !info.IsDir() {
 		return nil, problem.New(problem.NotFound, "open dataset %s: it is a file; give the folder of the dataset "+
@@ -177,7 +183,8 @@ func openVerified(ctx context.Context, f trainFlags) (*dataset.Dataset, error) {
 	return ds, nil
 }
 
-// versionBelow names a dataset version in one of the folders above it, such as that of stage --out.
+// versionBelow returns advice for an error about a folder that is not a dataset version: a version that lies one or two
+// folders below it, as below that of stage --out. It is empty if there is none.
 func versionBelow(folder string) string {
 	for _, below := range []string{"*", filepath.Join("*", "*")} {
 		found, _ := filepath.Glob(filepath.Join(folder, below, dataset.ManifestFile))
@@ -188,7 +195,8 @@ func versionBelow(folder string) string {
 	return ""
 }
 
-// trainAndWrite trains and writes the model to --out, if given.
+// trainAndWrite trains the model and writes it to --out, if that is given. It returns the process's memory at the end
+// of the training.
 func (w *Setup) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, f trainFlags) (*fit.Evaluated,
 	usage.Memory, error) {
 	o, err := t.Train(ctx, q)
@@ -205,8 +213,8 @@ func (w *Setup) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, 
 	return o, mem, nil
 }
 
-// predictedPrivate estimates the trainer's private memory in bytes, including the scores of valid when trees were
-// evaluated.
+// predictedPrivate returns an estimate of the trainer's private memory in bytes, by the formula with which the launcher
+// plans. It includes the scores of valid if trees were evaluated one by one.
 func predictedPrivate(ds *dataset.Dataset, q fit.Request) int64 {
 	features := make([]int, len(ds.Manifest.Features))
 	for i := range features {
@@ -227,8 +235,10 @@ func checkOut(out string) error {
 	return program.CheckOutFile("--out", out)
 }
 
-// readParams reads params.yaml, or a LightGBM file that ends in .conf; an empty name gives the defaults for the kind of
-// label. note is told of parameters without effect.
+// readParams reads training parameters from a YAML file, or from a LightGBM file, whose name ends in .conf. Without a
+// file they are the defaults for the kind of label. It returns the parameters, which go with the label, and the
+// metrics: those that the file names, followed by the standard ones of the objective. note is called with every
+// parameter that has no effect. An error has the place in the file, where there is one.
 func readParams(file string, label *dataset.LabelInfo, note func(string)) (gbt.Params, []metric.Metric, error) {
 	values := map[string]any{}
 	var doc *strictyaml.Document
@@ -249,6 +259,8 @@ func readParams(file string, label *dataset.LabelInfo, note func(string)) (gbt.P
 		return gbt.Params{}, nil, at(doc, "metric", err)
 	}
 	delete(values, "metric")
+
+	// Without an objective in the file, the label decides.
 	if _, ok := values["objective"]; !ok && label.Kind != dataset.Binary {
 		values["objective"] = map[dataset.LabelKind]string{dataset.Regression: "regression",
 			dataset.Classes: "multiclass"}[label.Kind]
@@ -285,6 +297,7 @@ func readParams(file string, label *dataset.LabelInfo, note func(string)) (gbt.P
 			"dataset's is a quantity; stage it with positive: or above:, or use objective: regression"))
 	}
 
+	// A LightGBM file may list metrics that Coppice does not have beside others; those are left out.
 	var metrics []metric.Metric
 	for _, name := range names {
 		m, err := metric.Lookup(name)
@@ -304,7 +317,7 @@ func readParams(file string, label *dataset.LabelInfo, note func(string)) (gbt.P
 	return params, append(metrics, metric.Standard(params.Objective)...), nil
 }
 
-// at adds the position in the parameter file, if there is one, to an error.
+// at returns err with its position in the parameter file, that of the key path; err itself if there is no file.
 func at(doc *strictyaml.Document, path string, err error) error {
 	if doc == nil {
 		return err
@@ -312,7 +325,7 @@ func at(doc *strictyaml.Document, path string, err error) error {
 	return doc.Errorf(path, "%v", err)
 }
 
-// metricNames accepts a single name or a list of names.
+// metricNames returns the names in a value of the key metric: none, one, or a list. Any other value is an error.
 func metricNames(v any) ([]string, error) {
 	switch v := v.(type) {
 	case nil:
@@ -338,7 +351,7 @@ func metricNames(v any) ([]string, error) {
 // note writes a note to stderr, so that it is not among the results.
 func (w *Setup) note(text string) { fmt.Fprintf(w.Err, "note: %s\n", text) }
 
-// printData says before a training what is trained on, and how.
+// printData prints, before a training, the dataset with its rows, and the main parameters.
 func (w *Setup) printData(ds *dataset.Dataset, p gbt.Params, threads int) {
 	var splits []string
 	for _, s := range ds.Manifest.Splits {
@@ -353,7 +366,8 @@ func (w *Setup) printData(ds *dataset.Dataset, p gbt.Params, threads int) {
 		p.NumLeaves, p.LearningRate, threads)
 }
 
-// treePrinter prints about twenty progress lines, for any number of trees.
+// treePrinter returns a function that is called after every tree and prints about twenty progress lines over so many
+// trees. name is that of the metric by which trees are evaluated.
 func (w *Setup) treePrinter(trees int, name string) func(gbt.Progress) error {
 	every := max(trees/20, 1)
 	var took time.Duration
@@ -374,7 +388,8 @@ func (w *Setup) treePrinter(trees int, name string) func(gbt.Progress) error {
 	}
 }
 
-// printResult prints a training's trees, time and metrics; memory only where the system tells it.
+// printResult prints a training's trees, time and metrics, its memory where the system tells that, and the model's
+// file.
 func (w *Setup) printResult(r trained) {
 	t := tables.On(w.World).Table()
 
@@ -396,7 +411,7 @@ func (w *Setup) printResult(r trained) {
 	t.Print()
 }
 
-// writeModel replaces path atomically, once the whole model is on disk.
+// writeModel writes the model as LightGBM text. It replaces the file at path only once the whole model is on disk.
 func writeModel(m *gbt.Model, path string) error {
 	var text bytes.Buffer
 	if _, err := m.WriteTo(&text); err != nil {

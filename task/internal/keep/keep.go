@@ -50,21 +50,22 @@ type Keeper struct {
 	Sound func(context.Context) error
 	Log   *slog.Logger
 
-	kept  []kept    // the next to be dropped first
-	saved int       // rounds in the newest checkpoint
-	began time.Time // when the first checkpoint was offered
-	at    time.Time
+	kept  []kept        // the next to be dropped first
+	saved int           // rounds in the newest checkpoint
+	began time.Time     // when the first checkpoint was offered
+	at    time.Time     // when the latest save ended, or the first checkpoint was offered
 	took  time.Duration // duration of the latest save
 }
 
+// kept is a checkpoint that exists in the place.
 type kept struct {
 	name   string
 	rounds int // -1 when damaged
 }
 
 const (
-	most  = 2 // checkpoints are kept
-	slots = most + 1
+	maxKept = 2 // checkpoints that are kept: if the newest is damaged, the one before serves
+	slots   = maxKept + 1
 )
 
 // Limits on saving.
@@ -76,9 +77,10 @@ const (
 	lastLimit = 4 * time.Second
 )
 
-// Newest returns the checkpoint with the most rounds; nil when there is none. One that is damaged, or cannot be read,
-// is logged and skipped, and dropped once there is a better one: losing it costs only time, while a trial that is
-// given back because of it would meet it again.
+// Newest returns the checkpoint with the most rounds, or nil if there is none. It also finds out which checkpoints
+// exist, for the saves that follow. A checkpoint that is damaged, or cannot be read, is logged and skipped, and will be
+// the first to be dropped. Losing it costs only time, whereas an error would make the task give back a trial whose next
+// holder would meet it again.
 func (k *Keeper) Newest(ctx context.Context) (*gbt.Checkpoint, error) {
 	names, err := k.Place.List(ctx)
 	if err != nil {
@@ -116,8 +118,8 @@ func (k *Keeper) Newest(ctx context.Context) (*gbt.Checkpoint, error) {
 	return newest, nil
 }
 
-// Offer saves c if a save is due, or if ctx has ended (the process was told to stop) and c has more rounds than the
-// last save. gbt.Options.Checkpoint of a training calls it.
+// Offer saves c if a save is due, or if ctx has ended, which says that the process was told to stop. It saves nothing
+// if c has no more rounds than the last save. A training calls it after every round (gbt.Options.Checkpoint).
 func (k *Keeper) Offer(ctx context.Context, c *gbt.Checkpoint) {
 	if k.at.IsZero() {
 		k.at = time.Now()
@@ -141,8 +143,8 @@ func (k *Keeper) Offer(ctx context.Context, c *gbt.Checkpoint) {
 // Save saves c, due or not: the training is interrupted here, and another process will continue it.
 func (k *Keeper) Save(ctx context.Context, c *gbt.Checkpoint) { k.saveNow(ctx, c, saveLimit) }
 
-// saveNow saves c, unless a later or equal state is saved, within limit. That it failed is logged only: training goes
-// on.
+// saveNow saves c within the limit, unless a state with as many rounds is saved. A failure is only logged: training
+// goes on.
 func (k *Keeper) saveNow(ctx context.Context, c *gbt.Checkpoint, limit time.Duration) {
 	if c.Rounds() <= k.saved {
 		return
@@ -162,7 +164,8 @@ func (k *Keeper) saveNow(ctx context.Context, c *gbt.Checkpoint, limit time.Dura
 	k.Log.Info("checkpoint saved", "trees", c.Trees(), "bytes", bytes, "seconds", k.took.Seconds())
 }
 
-// trainedUntilSave is how long the training had run at its last save, as used for pacing the next one.
+// trainedUntilSave returns how long the training had run at its last save, from which protocol.Unsaved computes when
+// the next one is due.
 func (k *Keeper) trainedUntilSave() time.Duration {
 	if !k.Soon {
 		return math.MaxInt64 // unlimited, so that only Every applies
@@ -170,8 +173,8 @@ func (k *Keeper) trainedUntilSave() time.Duration {
 	return k.at.Sub(k.began)
 }
 
-// saveWithin writes c under a free name and then drops the oldest checkpoint beyond two. That it could not be dropped
-// is only logged: c is saved, and the next save begins with what is left over.
+// saveWithin writes c under a free name, drops the oldest checkpoint beyond two, and returns the number of bytes. If
+// that cannot be dropped it is only logged: c is saved, and the next save begins with dropping it.
 func (k *Keeper) saveWithin(ctx context.Context, c *gbt.Checkpoint, limit time.Duration) (bytes int, err error) {
 	if k.Sound != nil {
 		if err := k.Sound(ctx); err != nil {
@@ -201,9 +204,9 @@ func (k *Keeper) saveWithin(ctx context.Context, c *gbt.Checkpoint, limit time.D
 	return len(data), nil
 }
 
-// trim drops all but the last two verified checkpoints.
+// trim drops checkpoints from the front of k.kept until two are left: damaged ones first, then the oldest.
 func (k *Keeper) trim(ctx context.Context) error {
-	for len(k.kept) > most {
+	for len(k.kept) > maxKept {
 		if err := k.Place.Drop(ctx, k.kept[0].name); err != nil {
 			return fmt.Errorf("drop checkpoint %s: %w", k.kept[0].name, err)
 		}
@@ -212,7 +215,7 @@ func (k *Keeper) trim(ctx context.Context) error {
 	return nil
 }
 
-// vacant returns one of the keeper's own names that is not in use; trim ensures that there is one.
+// vacant returns one of the keeper's three names that is not in use. There is one, since trim has left two checkpoints.
 func (k *Keeper) vacant() string {
 	for slot := range slots {
 		name := k.Prefix + strconv.Itoa(slot)
@@ -223,7 +226,8 @@ func (k *Keeper) vacant() string {
 	panic("more checkpoints are kept than there is room for")
 }
 
-// Clear drops everything: the run has ended, or has to start over.
+// Clear drops all checkpoints of the run, which has ended or has to start over. What could not be dropped is in the
+// error, and will be the first to be dropped by later saves.
 func (k *Keeper) Clear(ctx context.Context) error {
 	names, err := k.Place.List(ctx)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// checkpoints are those of a small training: element i has i rounds.
+// checkpoints returns the checkpoints of a small training of 8 trees: element i has i rounds.
 func checkpoints(t *testing.T) []*gbt.Checkpoint {
 	t.Helper()
 	const rows = 64
@@ -43,7 +43,8 @@ func checkpoints(t *testing.T) []*gbt.Checkpoint {
 	return all
 }
 
-// places are the kinds of Place, with ways to inspect and change their contents.
+// places returns the kinds of Place: each with the prefix of a keeper's own names, and a function that changes
+// contents.
 func places(t *testing.T) map[string]struct {
 	place Place
 	own   string
@@ -62,19 +63,20 @@ func places(t *testing.T) map[string]struct {
 	}
 }
 
-// bucket is a trial's checkpoints in a store, and inBucket the object name of one.
+// bucket returns the place of a trial's checkpoints in a store; inBucket begins the names of its objects.
 func bucket(s blob.Store) Place {
 	return sweepstore.NewTrials(s, &sweep.Plan{Sweep: "t"}).Checkpoints(0, gbt.MaxCheckpointBytes)
 }
 
 const inBucket = "sweeps/t/trials/0000/checkpoints/"
 
+// keeper returns a keeper of a place, with the prefix of its own names, and its log.
 func keeper(p Place, own string) (*Keeper, *bytes.Buffer) {
 	var log bytes.Buffer
 	return &Keeper{Place: p, Prefix: own, Log: slog.New(slog.NewTextHandler(&log, nil))}, &log
 }
 
-// rounds of the stored checkpoints, ascending; -1 for a damaged one.
+// rounds returns the rounds of the stored checkpoints, ascending; -1 for a damaged one.
 func rounds(t *testing.T, p Place) []int {
 	t.Helper()
 	names := must.Get(p.List(t.Context()))(t)
@@ -92,6 +94,7 @@ func rounds(t *testing.T, p Place) []int {
 	return all
 }
 
+// newest returns the rounds of the newest checkpoint, or -1 if there is none.
 func newest(t *testing.T, k *Keeper) int {
 	t.Helper()
 	c := must.Get(k.Newest(t.Context()))(t)
@@ -101,8 +104,8 @@ func newest(t *testing.T, k *Keeper) int {
 	return c.Rounds()
 }
 
-// TestTheLastTwoAreKept: of a training's checkpoints the last two stay, in a folder as in a bucket; another process
-// goes on after the last one, writes nothing that is there already, and at the end clears both.
+// TestTheLastTwoAreKept: of a training's checkpoints the last two stay. Another process finds the last one, and does
+// not write it again. Clear drops both.
 func TestTheLastTwoAreKept(t *testing.T) {
 	all := checkpoints(t)
 	for name, p := range places(t) {
@@ -138,7 +141,8 @@ func TestTheLastTwoAreKept(t *testing.T) {
 	}
 }
 
-// TestDamageFallsBack: cut, altered and empty files are skipped, and are dropped first.
+// TestDamageFallsBack: where the newest of two checkpoints is damaged, the one before is found, and the log names the
+// damaged one. That is the first to be dropped by the saves that follow.
 func TestDamageFallsBack(t *testing.T) {
 	all := checkpoints(t)
 	for name, p := range places(t) {
@@ -176,8 +180,8 @@ func TestDamageFallsBack(t *testing.T) {
 	}
 }
 
-// TestEarlierClaimsAreGoneOnFrom: another claim's checkpoints are read, kept while they are among the last two, and
-// never overwritten.
+// TestEarlierClaimsAreGoneOnFrom: a claim's keeper finds the checkpoints of an earlier claim. It keeps them as long as
+// they are among the last two, and writes its own under other names.
 func TestEarlierClaimsAreGoneOnFrom(t *testing.T) {
 	all := checkpoints(t)
 	place := bucket(blob.Memory())
@@ -194,7 +198,7 @@ func TestEarlierClaimsAreGoneOnFrom(t *testing.T) {
 		second.took = 0
 		second.Offer(t.Context(), all[want[1]])
 		if got := rounds(t, place); !slices.Equal(got, want) {
-			t.Fatalf("%v, want %v", got, want)
+			t.Fatalf("after round %d was saved, checkpoints of rounds %v are kept, want %v", want[1], got, want)
 		}
 	}
 	names, err := place.List(t.Context())
@@ -203,8 +207,8 @@ func TestEarlierClaimsAreGoneOnFrom(t *testing.T) {
 	}
 }
 
-// TestNothingIsDroppedForABadOne: a checkpoint that cannot be written, or reads back differently, never costs a good
-// one.
+// TestNothingIsDroppedForABadOne: a checkpoint that cannot be written, or is stored with another checksum, is logged
+// and costs no good one: the two before are kept until another is saved.
 func TestNothingIsDroppedForABadOne(t *testing.T) {
 	all := checkpoints(t)
 	store := &blobtest.Hooked{Store: blob.Memory()}
@@ -218,9 +222,11 @@ func TestNothingIsDroppedForABadOne(t *testing.T) {
 		t.Helper()
 		got := slices.DeleteFunc(rounds(t, place), func(r int) bool { return r < 0 })
 		if !slices.Equal(got, []int{2, 3}) {
-			t.Fatalf("left are %v; log: %s", got, log)
+			t.Fatalf("good checkpoints of rounds %v are left, want 2 and 3; log: %s", got, log)
 		}
 	}
+
+	// The store changes a bit of what it is given, then it has no room, and then it is well again.
 	store.Writes = func(_ string, b []byte) ([]byte, error) {
 		if len(b) > 0 {
 			b[9] ^= 1
@@ -244,11 +250,12 @@ func TestNothingIsDroppedForABadOne(t *testing.T) {
 	k.took = 0
 	k.Offer(t.Context(), all[6])
 	if got := rounds(t, place); !slices.Equal(got, []int{3, 6}) {
-		t.Errorf("a bad checkpoint: kept those of rounds %v, want 3 and 6", got)
+		t.Errorf("after two that could not be saved: kept those of rounds %v, want 3 and 6", got)
 	}
 }
 
-// TestWhenToSave simulates a training that grows one tree a second.
+// TestWhenToSave: a training that grows a tree a second, and may go unsaved for 2.5 seconds, is saved every third
+// round, and at once when the process has to stop.
 func TestWhenToSave(t *testing.T) {
 	all := checkpoints(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -274,7 +281,9 @@ func TestWhenToSave(t *testing.T) {
 	})
 }
 
-// TestAStoreThatDoesNotAnswer holds the training up for ten seconds, and then not again for ten minutes.
+// TestAStoreThatDoesNotAnswer: a store that does not answer holds the training up for ten seconds, and then not again
+// for 499: a save is paced by how long the one before took, 50 times ten seconds. When the process has to stop, it is
+// held up for four seconds.
 func TestAStoreThatDoesNotAnswer(t *testing.T) {
 	all := checkpoints(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -304,14 +313,14 @@ func TestAStoreThatDoesNotAnswer(t *testing.T) {
 	})
 }
 
-// cancelled is the context of a process that has to stop.
+// cancelled returns the context of a process that has been told to stop.
 func cancelled(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
 }
 
-// TestErrorsOfThePlace: an unreachable store is not an empty one.
+// TestErrorsOfThePlace: a store that cannot be reached is an error, and not taken for an empty one.
 func TestErrorsOfThePlace(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -324,8 +333,9 @@ func TestErrorsOfThePlace(t *testing.T) {
 	}
 }
 
-// TestSoundIsAskedFirst: what must not be saved is not. Asking may take longer than a save may, and delays the next
-// save accordingly; after the process was told to stop it has no more time than the save itself.
+// TestSoundIsAskedFirst: a checkpoint that Sound refuses is not saved, and the reason is logged. Asking Sound may take
+// longer than a save may, here three times as long, and delays the next save accordingly. After the process was told to
+// stop, Sound has no more time than the save itself.
 func TestSoundIsAskedFirst(t *testing.T) {
 	all := checkpoints(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -356,6 +366,7 @@ func TestSoundIsAskedFirst(t *testing.T) {
 			t.Errorf("after a save that took %s the next one ended %s later; want it far off", takes, waited)
 		}
 
+		// Told to stop, with a second left: Sound does not answer in that time.
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		last, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -373,8 +384,8 @@ type undroppable struct{ Place }
 
 func (undroppable) Drop(context.Context, string) error { return errors.New("nothing is dropped here") }
 
-// TestAnOlderCheckpointThatStays: a checkpoint is saved although an older one cannot be dropped, and the log says so.
-// The next one would have no name, and the log says that.
+// TestAnOlderCheckpointThatStays: a checkpoint is saved although an older one cannot be dropped, and the log has a
+// warning. The next one cannot be saved, since all three names are in use, and the log says that.
 func TestAnOlderCheckpointThatStays(t *testing.T) {
 	all := checkpoints(t)
 	place := undroppable{bucket(blob.Memory())}
@@ -398,9 +409,9 @@ func TestAnOlderCheckpointThatStays(t *testing.T) {
 	}
 }
 
-// TestALossEveryHalfMinute grows a tree every four seconds on machines that vanish without notice after 30 seconds
-// each, long before the interval has passed. Each gets further than the one before, so none of the losses counts as a
-// death of the trial.
+// TestALossEveryHalfMinute: on machines that vanish without notice after 30 seconds each, a training that grows a tree
+// every four seconds and may go unsaved for a minute comes to its end. Each machine begins further than the one before,
+// so that none of the losses counts as a death of the trial.
 func TestALossEveryHalfMinute(t *testing.T) {
 	all := checkpoints(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 // heard receives the signals from initialisation on.
 var heard = listen()
 
+// listen starts to catch the signals and returns a channel that gets the first of them.
 func listen() chan os.Signal {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, os.Interrupt, syscall.SIGTERM)

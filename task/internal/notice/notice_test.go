@@ -15,15 +15,17 @@ import (
 // strike turns a child process of this test into one that gets a signal before its main begins.
 const strike = "COPPICE_TEST_STRIKE"
 
-var _ = struck()
+var _ = strikeSelf()
 
-func struck() error {
+// strikeSelf sends this process SIGTERM while its packages are initialised, if it is the child process.
+func strikeSelf() error {
 	if os.Getenv(strike) == "" {
 		return nil
 	}
 	return syscall.Kill(os.Getpid(), syscall.SIGTERM)
 }
 
+// TestMain runs the tests or, in the child process, waits for the signal and prints whether it came.
 func TestMain(m *testing.M) {
 	if os.Getenv(strike) == "" {
 		os.Exit(m.Run())
@@ -38,7 +40,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// TestASignalBeforeMain: a program whose machine is taken away during startup notices the signal and exits by itself.
+// TestASignalBeforeMain: a process that gets SIGTERM before its main begins does not die of it: Context ends, and the
+// process exits by itself.
 func TestASignalBeforeMain(t *testing.T) {
 	self := must.Get(os.Executable())(t)
 	cmd := exec.Command(self)

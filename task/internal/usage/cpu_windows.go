@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// CPU is the processor time of this process so far, in user and kernel mode, over all threads.
+// CPU returns the processor time of this process so far, in user and kernel mode, over all threads; 0 if it is unknown.
 func CPU() time.Duration {
 	self, err := syscall.GetCurrentProcess()
 	var created, exited, kernel, user syscall.Filetime
@@ -15,5 +15,5 @@ func CPU() time.Duration {
 	ticks := func(t syscall.Filetime) time.Duration {
 		return time.Duration(t.HighDateTime)<<32 + time.Duration(t.LowDateTime)
 	}
-	return 100 * (ticks(kernel) + ticks(user)) // of 100 ns
+	return 100 * (ticks(kernel) + ticks(user)) // a tick has 100 ns
 }

@@ -19,7 +19,7 @@ type Memory struct {
 	PSS     int64 // proportional set size: private memory and this process's share of shared pages
 }
 
-// Self reads /proc/self/smaps_rollup.
+// Self returns the memory of this process, which it reads from /proc/self/smaps_rollup.
 func Self() Memory {
 	data, err := os.ReadFile("/proc/self/smaps_rollup")
 	if err != nil {
@@ -29,8 +29,8 @@ func Self() Memory {
 	return Memory{Private: kb["Anonymous"], Shared: max(kb["Rss"]-kb["Anonymous"], 0), PSS: kb["Pss"]}
 }
 
-// Available is the memory available without swapping, at most what the process's control groups have left, in bytes; -1
-// where the system does not report it.
+// Available returns the memory in bytes that this process can use without swapping: what the system has available, but
+// at most what the limits of the process's control groups leave. It is -1 where the system does not report it.
 func Available() int64 {
 	data, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -47,16 +47,18 @@ func Available() int64 {
 	return min(v, groupRoom(string(groups), "/sys/fs/cgroup"))
 }
 
-// account is where a version of control groups tells what one may have, what it has, and how much of that are pages of
-// files, which can be taken back.
+// account names the files and fields in which a version of control groups tells what memory a group may have, how much
+// it uses, and how much of that are pages of files, which the kernel can take back.
 type account struct{ limit, used, inactive, active string }
 
+// accounts has those of versions 1 and 2.
 var accounts = [...]account{
 	{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file", "total_active_file"},
 	{"memory.max", "memory.current", "inactive_file", "active_file"},
 }
 
-// room is what a group may have in addition, if it has a limit.
+// room returns how many bytes the group with this folder may use in addition; false if it has no limit. Pages of files
+// do not count as used.
 func (a *account) room(dir string) (int64, bool) {
 	number := func(file string) (int64, error) {
 		data, err := os.ReadFile(path.Join(dir, file))
@@ -78,8 +80,9 @@ func (a *account) room(dir string) (int64, bool) {
 	return max(limit-max(used-stat[a.inactive]-stat[a.active], 0), 0), true
 }
 
-// groupRoom is the least memory that is left to the control groups of a process, of either version, and the groups that
-// they are in. In a container, the root is the container's own.
+// groupRoom returns the least memory, in bytes, that is left to any of the control groups of a process and to the
+// groups that these are in; MaxInt64 if none has a limit. groups is the text of /proc/self/cgroup, with a line for each
+// group, and root is the folder where control groups are mounted. In a container that is the container's own.
 func groupRoom(groups, root string) int64 {
 	least := int64(math.MaxInt64)
 	for line := range strings.Lines(groups) {
@@ -87,6 +90,8 @@ func groupRoom(groups, root string) int64 {
 		if len(part) < 3 {
 			continue
 		}
+		// A group of version 2 has no controllers. Of version 1, only the groups of the memory controller matter, which
+		// has a folder of its own.
 		in, a := root, &accounts[1]
 		if part[1] != "" {
 			if !slices.Contains(strings.Split(part[1], ","), "memory") {
@@ -94,6 +99,8 @@ func groupRoom(groups, root string) int64 {
 			}
 			in, a = path.Join(root, "memory"), &accounts[0]
 		}
+
+		// The group itself, and all groups above it.
 		for at := path.Clean("/" + part[2]); ; at = path.Dir(at) {
 			if v, limited := a.room(path.Join(in, at)); limited {
 				least = min(least, v)
@@ -106,7 +113,8 @@ func groupRoom(groups, root string) int64 {
 	return least
 }
 
-// fields parses lines such as "Pss:   123 kB" into bytes, of which a unit has so many.
+// fields parses lines such as "Pss:   123 kB" or "anon 300" and returns the numbers by name, times unit. Other lines
+// are left out.
 func fields(data []byte, unit int64) map[string]int64 {
 	out := map[string]int64{}
 	lines := bufio.NewScanner(bytes.NewReader(data))

@@ -11,7 +11,7 @@ import (
 	"coppice/internal/must"
 )
 
-// TestCPUGrows: the processor time of this process grows while it computes.
+// TestCPUGrows: the processor time of this process grows while it computes. If it did not, the test would not end.
 func TestCPUGrows(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("SKIPPED: the processor time is not asked for there")
@@ -25,7 +25,8 @@ func TestCPUGrows(t *testing.T) {
 	}
 }
 
-// TestSelf: this process has memory of its own and some that it shares; Linux alone tells.
+// TestSelf: this process has private and shared memory, its proportional share is no less than its private memory, and
+// the machine has memory available. Only Linux tells.
 func TestSelf(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("SKIPPED: only Linux tells")
@@ -34,12 +35,13 @@ func TestSelf(t *testing.T) {
 		t.Errorf("this process: got %+v; want private and shared memory, and no less PSS than private", m)
 	}
 	if Available() <= 0 {
-		t.Error("no memory left?")
+		t.Errorf("%d bytes are available, want more than 0", Available())
 	}
 }
 
-// TestGroupRoom: the least room counts, of the process's groups and those around them, in both versions: the limit,
-// less what is used beyond pages of files.
+// TestGroupRoom: the room of a group is its limit less what it uses, pages of files not counted, in both versions of
+// control groups. Of a process's groups and those around them the least room counts. Each case has the files of a root
+// folder and the lines of /proc/self/cgroup.
 func TestGroupRoom(t *testing.T) {
 	const unlimited, largest = math.MaxInt64, 9223372036854771712 // what version 1 says for no limit
 	version1 := map[string]string{

@@ -30,7 +30,8 @@ import (
 	"coppice/task/internal/stage"
 )
 
-// long makes trials that take a tenth of a second and are saved every few milliseconds.
+// long changes a plan to trials that take a tenth of a second, draw rows and columns at random, and are saved every few
+// milliseconds.
 func long(p *sweep.Plan) {
 	for i := range p.Trials {
 		p.Trials[i].Params["num_iterations"], p.Trials[i].Params["early_stopping_round"] = 600.0, 0.0
@@ -40,7 +41,8 @@ func long(p *sweep.Plan) {
 	p.Heartbeat, p.Takeover = sweep.Duration(2*time.Millisecond), sweep.Duration(4*time.Millisecond)
 }
 
-// checkpointsOf returns the numbers of trees in a trial's checkpoints, ascending; -1 for a damaged one.
+// checkpointsOf returns the numbers of trees in a trial's checkpoints that are not empty, ascending, with -1 for a
+// damaged one, and their names by number of trees.
 func (w *world) checkpointsOf(t *testing.T, trial int) (trees []int, names map[int]string) {
 	t.Helper()
 	names = map[int]string{}
@@ -62,7 +64,9 @@ func (w *world) checkpointsOf(t *testing.T, trial int) (trees []int, names map[i
 
 var errGone = errors.New("this machine is gone")
 
-// TestMachinesVanishAnywhere: at whichever storage operation a task dies, and however often, the models are the same.
+// TestMachinesVanishAnywhere: whatever the storage operation at which a task dies, and however often, the next attempt
+// goes on, no trial has damaged checkpoints or more than three, and the models are those of a sweep without deaths. The
+// seed is another one each time, and is logged.
 func TestMachinesVanishAnywhere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
@@ -93,11 +97,12 @@ func TestMachinesVanishAnywhere(t *testing.T) {
 			}
 			deaths++
 			if !problem.Is(err, problem.Transient) {
-				t.Fatalf("seed %d: %v", seed, err)
+				t.Fatalf("seed %d: the attempt ended with %v, want a transient error", seed, err)
 			}
 			for trial := range w.plan.Trials {
 				if trees, _ := w.checkpointsOf(t, trial); len(trees) > 3 || slices.Contains(trees, -1) {
-					t.Fatalf("seed %d: trial %d has the checkpoints %v", seed, trial, trees)
+					t.Fatalf("seed %d: trial %d has checkpoints of %v trees; want at most three, and none damaged (-1)",
+						seed, trial, trees)
 				}
 			}
 		}
@@ -107,17 +112,19 @@ func TestMachinesVanishAnywhere(t *testing.T) {
 		got := w.models(t)
 		for trial := range want {
 			if got[trial] != want[trial] {
-				t.Fatalf("seed %d: trial %d has another model than without deaths", seed, trial)
+				t.Fatalf("seed %d: trial %d has another model than without deaths, want the same", seed, trial)
 			}
 		}
 	}
 	t.Logf("seed %d: %d deaths, %d trees resumed", seed, deaths, resumed)
 	if deaths < 2 || resumed == 0 {
-		t.Errorf("seed %d: only %d deaths, %d trees resumed", seed, deaths, resumed)
+		t.Errorf("seed %d: %d deaths, %d trees resumed; want two deaths and some trees, or little was tested", seed,
+			deaths, resumed)
 	}
 }
 
-// interrupted runs task 0 until its trial has grown that far, takes its machine away with notice, and returns the log.
+// interrupted runs an attempt of task 0 until a heartbeat tells of so many trees, tells it to stop, and returns its
+// log.
 func (w *world) interrupted(t *testing.T, attempt, trees int) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -131,19 +138,22 @@ func (w *world) interrupted(t *testing.T, attempt, trees int) string {
 		}
 	})
 	if err := worker.Run(ctx); !problem.Is(err, problem.Transient) || !errors.Is(err, context.Canceled) {
-		t.Fatalf("%v; log:\n%s", err, &log)
+		t.Fatalf("told to stop, the task ended with %v, want a transient error; log:\n%s", err, &log)
 	}
 	return log.String()
 }
 
-// patient is long, with an interval so long that only the first trees are saved.
+// patient changes a plan as long does, but with an interval between checkpoints so long that only the first trees are
+// saved.
 func patient(p *sweep.Plan) {
 	long(p)
 	p.Trials[0].Params["num_iterations"] = 600.0
 	p.Takeover = sweep.Duration(time.Hour)
 }
 
-// TestSavedWhenToldToGo: the checkpoint written on SIGTERM is resumed at once, and the usage reports it.
+// TestSavedWhenToldToGo: a task that is told to stop saves a checkpoint, from which the next attempt resumes. If the
+// newest one is damaged the one before is used, and the log says so. The result counts the resumed trees, no checkpoint
+// is left, and the model is that of a sweep without interruptions.
 func TestSavedWhenToldToGo(t *testing.T) {
 	w := newWorld(t, 1, patient)
 	w.interrupted(t, 0, 20)
@@ -170,20 +180,20 @@ func TestSavedWhenToldToGo(t *testing.T) {
 		t.Errorf("resumed after SIGTERM: got %+v; want 600 trees in claim 2, those before the signal resumed", r)
 	}
 	if text := log.String(); !strings.Contains(text, "damaged") || !strings.Contains(text, names[both[1]]) {
-		t.Errorf("log:\n%s", text)
+		t.Errorf("the log is\n%s\nwant it to name the damaged checkpoint %s", text, names[both[1]])
 	}
 	if trees, _ := w.checkpointsOf(t, 0); trees != nil {
-		t.Errorf("the trial is finished and has the checkpoints %v", trees)
+		t.Errorf("the trial is finished and has checkpoints of %v trees, want none", trees)
 	}
 	calm := newWorld(t, 1, patient)
 	calm.run(t, 0)
 	if w.models(t)[0] != calm.models(t)[0] {
-		t.Error("another model than without interruptions")
+		t.Error("the model is another one than without interruptions, want the same")
 	}
 }
 
-// TestTimeSpentBeforeCounts: the time limit applies to a trial's total, over all the tasks that trained it. The trees
-// of another build are dropped, so their time does not count.
+// TestTimeSpentBeforeCounts: limits.trial counts the time that earlier holders spent on the trees that are resumed. A
+// checkpoint of another build is dropped, so the time spent on it does not count.
 func TestTimeSpentBeforeCounts(t *testing.T) {
 	w := newWorld(t, 1, patient)
 	w.interrupted(t, 0, 20)
@@ -210,8 +220,8 @@ func TestTimeSpentBeforeCounts(t *testing.T) {
 	}
 }
 
-// TestProgressDoesNotCountAsDeath: five machines vanish, each after progress, and nothing happens; five more without
-// progress end the trial.
+// TestProgressDoesNotCountAsDeath: claims whose holders vanished after a checkpoint do not count as deaths of the
+// trial. After five of them and four without a checkpoint the trial is trained; after five without one it has failed.
 func TestProgressDoesNotCountAsDeath(t *testing.T) {
 	for nowhere, status := range map[int]sweep.Status{sweep.MaxClaims - 1: sweep.StatusDone,
 		sweep.MaxClaims: sweep.StatusFailed} {
@@ -228,14 +238,16 @@ func TestProgressDoesNotCountAsDeath(t *testing.T) {
 			}
 			w.run(t, 0)
 			if r := w.result(t, 0); r.Status != status {
-				t.Errorf("%d that got nowhere: %s %s", nowhere, r.Status, r.Reason)
+				t.Errorf("after %d claims that got nowhere the trial is %s: %s; want %s", nowhere, r.Status, r.Reason,
+					status)
 			}
 		})
 	}
 }
 
-// TestCheckpointsOfEndedTrialsGo: a holder vanished between writing its result and dropping the checkpoints. A task
-// that finds every trial ended drops them; if the aggregator was faster, they go with the sweep.
+// TestCheckpointsOfEndedTrialsGo: checkpoints of a trial whose holder vanished after it had written the result are
+// dropped by the task that finds that every trial has ended, whether or not the aggregator has written the ending by
+// then.
 func TestCheckpointsOfEndedTrialsGo(t *testing.T) {
 	for _, quick := range []bool{false, true} {
 		w := newWorld(t, 2, nil)
@@ -264,8 +276,8 @@ func TestCheckpointsOfEndedTrialsGo(t *testing.T) {
 	}
 }
 
-// some is how many seeds a test tries: all in full, and not with -short, under the race detector, to which each shows
-// the same.
+// some returns how many seeds a test tries: all of them with COPPICE_FULL, and few otherwise or with -short. Under the
+// race detector, which runs with -short, every seed shows the same.
 func some(all, few uint64) uint64 {
 	if testing.Short() || os.Getenv("COPPICE_FULL") == "" {
 		return few
@@ -273,11 +285,11 @@ func some(all, few uint64) uint64 {
 	return all
 }
 
-// TestTasksOverAFoulStore runs three tasks in a synctest bubble over a store that loses the answers of three in ten
-// writes and stalls for longer than the takeover time; for half of the seeds the client gives up at once, so that
-// attempts end. Every trial must be done once, with the model of an undisturbed sweep, be published at most once, and
-// leave no checkpoint. A failure names its seed. Which call meets a lost answer is up to the scheduler: if the first
-// seeds end no attempt, more of them run.
+// TestTasksOverAFoulStore: over a store that loses answers and stalls, three tasks train every trial to the model of an
+// undisturbed sweep, publish its end at most once, and leave no checkpoint. The store loses the answers of three in ten
+// writes, and stalls for longer than the takeover time. For half of the seeds its client gives up at once, so that
+// attempts end. Which call meets a lost answer is up to the scheduler: if the first seeds end no attempt, or lead to no
+// takeover, more of them run.
 func TestTasksOverAFoulStore(t *testing.T) {
 	const trials = 5
 	seeds := some(16, 2)
@@ -291,7 +303,7 @@ func TestTasksOverAFoulStore(t *testing.T) {
 			ended += attempts - 3
 		})
 		if got := w.models(t); !maps.Equal(got, want) {
-			t.Errorf("seed %d: other models than in a calm sweep", seed)
+			t.Errorf("seed %d: other models than in a calm sweep, want the same", seed)
 		}
 
 		told := map[int]int{}
@@ -302,7 +314,7 @@ func TestTasksOverAFoulStore(t *testing.T) {
 		}
 		for trial := range trials {
 			if left, _ := w.checkpointsOf(t, trial); len(left) > 0 {
-				t.Errorf("seed %d: trial %d has ended and %d checkpoints are left", seed, trial, len(left))
+				t.Errorf("seed %d: trial %d has ended and %d checkpoints are left, want none", seed, trial, len(left))
 			}
 		}
 		taken += len(w.claimsOf(t)) - trials
@@ -315,7 +327,8 @@ func TestTasksOverAFoulStore(t *testing.T) {
 	}
 }
 
-// foul runs three tasks over a faulty store until all have ended well, and returns how many attempts that took.
+// foul runs three tasks over a store that loses answers and stalls, each with new attempts until one ends well. All
+// trials have to be done or stopped then. It returns how many attempts that took.
 func (w *world) foul(t *testing.T, seed uint64) (attempts int) {
 	lossy := blobtest.NewLossy(w.sweeps, seed, 0.3)
 	if lossy.Repeats = seed%2 == 0; !lossy.Repeats {
@@ -353,17 +366,18 @@ func (w *world) foul(t *testing.T, seed uint64) (attempts int) {
 	last := w.worker(0)
 	last.Attempt = 101
 	if err := last.Run(t.Context()); err != nil {
-		t.Errorf("seed %d: %v", seed, err)
+		t.Errorf("seed %d: the last attempt ended with %v, want no error", seed, err)
 	}
 	for trial := range w.plan.Trials {
 		if r := w.result(t, trial); r.Status != sweep.StatusDone && r.Status != sweep.StatusStopped {
-			t.Errorf("seed %d: trial %d is %s: %s", seed, trial, r.Status, r.Reason)
+			t.Errorf("seed %d: trial %d is %s: %s; want it done or stopped", seed, trial, r.Status, r.Reason)
 		}
 	}
 	return attempts
 }
 
-// mortal is a store as seen from a machine that vanishes, without notice, after so many operations.
+// mortal returns a store as seen from a machine that vanishes without notice after so many operations, listings not
+// counted: from then on every operation fails. left is counted down, and die is called.
 func mortal(s blob.Store, left *int64, die func()) blob.Store {
 	return &blobtest.Hooked{Store: s, Before: func(_ context.Context, call blobtest.Call, _ string) error {
 		if call != blobtest.List && atomic.AddInt64(left, -1) < 0 {
@@ -374,7 +388,7 @@ func mortal(s blob.Store, left *int64, die func()) blob.Store {
 	}}
 }
 
-// beats is a store that shows every heartbeat before it is written.
+// beats returns a store that calls seen with every heartbeat before it is written.
 func beats(t *testing.T, s blob.Store, seen func(sweep.Heartbeat)) blob.Store {
 	return &blobtest.Hooked{Store: s, Writes: func(name string, data []byte) ([]byte, error) {
 		if strings.Contains(name, "/heartbeats/") {

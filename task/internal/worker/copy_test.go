@@ -21,7 +21,7 @@ import (
 	"coppice/internal/sweep"
 )
 
-// fill makes the scratch folder reject writes, and returns a function that undoes it.
+// fill makes the scratch folder reject writes, as that of a full disk does, and returns a function that undoes it.
 func (w *world) fill(t *testing.T) (empty func()) {
 	t.Helper()
 	w.scratch = filepath.Join(w.scratch, "disk")
@@ -33,8 +33,8 @@ func (w *world) fill(t *testing.T) (empty func()) {
 	}
 }
 
-// TestADiskThatIsFull costs no attempt: the task waits until there is room, as long as another machine may need, and
-// stops when the sweep ends or, finally, asks for another attempt.
+// TestADiskThatIsFull: a task whose disk is full waits until there is room, and then trains. It ends without an error
+// if the sweep ends first. If the disk stays full, it ends after half an hour with a transient error.
 func TestADiskThatIsFull(t *testing.T) {
 	for name, tc := range map[string]struct {
 		then     func(w *world, empty func()) // what happens after five minutes
@@ -72,8 +72,8 @@ func TestADiskThatIsFull(t *testing.T) {
 	}
 }
 
-// TestCancelledDuringTheCopy: neither the task that copies the dataset nor one that waits for it keeps its machine
-// after the sweep's end.
+// TestCancelledDuringTheCopy: when the sweep is cancelled while a machine's dataset does not arrive, both the task that
+// copies it and the one that waits for the copy end within three heartbeats.
 func TestCancelledDuringTheCopy(t *testing.T) {
 	const cancelledAfter = 5 * time.Minute
 	w := newWorld(t, 1, nil)
@@ -112,8 +112,8 @@ func TestCancelledDuringTheCopy(t *testing.T) {
 	})
 }
 
-// TestDamageUnderATrial: what is trained on a damaged copy is not a result, good or bad. The task continues with
-// another copy, and the models are those of an undisturbed sweep.
+// TestDamageUnderATrial: a trial whose copy of the dataset is damaged while it trains gets no result, good or bad, from
+// that. The task continues with another copy, and the models are those of an undisturbed sweep.
 func TestDamageUnderATrial(t *testing.T) {
 	want := calmModels(t, 3, nil)
 
@@ -138,7 +138,7 @@ func TestDamageUnderATrial(t *testing.T) {
 					"another copy", err)
 			}
 			if got := w.models(t); !maps.Equal(got, want) {
-				t.Error("other models came out than of a sweep without damage")
+				t.Error("the models are other ones than of a sweep without damage, want the same")
 			}
 			if r := w.result(t, 1); r.Claim == 0 {
 				t.Error("claim 0 of trial 1, which worked on the damaged copy, ended it; want the next claim")
@@ -168,10 +168,10 @@ func (w *world) overwrite(with byte, files ...string) error {
 	return nil
 }
 
-// TestNoCheckpointOfADamagedCopy: labels or bins on the machine's disk change while a trial trains, and the machine is
-// taken away before the end of the trial, where the copy would have been verified. Trees grown on wrong data must not
-// be resumed, neither by the next attempt here, which fetches another copy, nor by another machine, which does not know
-// of the damage.
+// TestNoCheckpointOfADamagedCopy: trees that were grown after labels or bins on the machine's disk had changed are not
+// resumed: neither by the next attempt on this machine, which fetches another copy, nor on another machine, which does
+// not know of the damage. The machine is taken away before the end of the trial, when the copy would have been
+// verified.
 func TestNoCheckpointOfADamagedCopy(t *testing.T) {
 	want := calmModels(t, 1, patient)
 
@@ -212,14 +212,14 @@ func TestNoCheckpointOfADamagedCopy(t *testing.T) {
 			t.Fatalf("elsewhere %t: the next attempt ended with %v", tc.elsewhere, err)
 		}
 		if !maps.Equal(w.models(t), want) {
-			t.Errorf("elsewhere %t: %s zeroed after %d trees, %d trees resumed: another model than without damage",
-				tc.elsewhere, tc.file, spoilt, w.result(t, 0).Usage.ResumedTrees)
+			t.Errorf("elsewhere %t: %s zeroed after %d trees, %d trees resumed: another model than without damage, "+
+				"want the same", tc.elsewhere, tc.file, spoilt, w.result(t, 0).Usage.ResumedTrees)
 		}
 	}
 }
 
-// TestACheckpointOutlivesItsCopy: a checkpoint is saved only after all data that it was trained on has been verified.
-// So any task, on this machine or another, can resume from it, even if the copy is damaged later.
+// TestACheckpointOutlivesItsCopy: a checkpoint that was saved before the machine's copy was damaged is resumed, and
+// leads to the model of an undisturbed sweep, since the copy was verified before it was saved.
 func TestACheckpointOutlivesItsCopy(t *testing.T) {
 	want := calmModels(t, 1, patient)
 
@@ -235,7 +235,8 @@ func TestACheckpointOutlivesItsCopy(t *testing.T) {
 	}
 }
 
-// TestAnotherAttemptBelievesNoOldMark: a bad copy may be why there is another attempt.
+// TestAnotherAttemptBelievesNoOldMark: a task's first attempt trusts copies that were verified in the last ten minutes.
+// Another attempt trusts only verifications made since it began, since a bad copy may be why there is another attempt.
 func TestAnotherAttemptBelievesNoOldMark(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	first, second := w.worker(0), w.worker(0)
@@ -248,8 +249,8 @@ func TestAnotherAttemptBelievesNoOldMark(t *testing.T) {
 	}
 }
 
-// TestADamagedClaimSpendsNoRetries: its holder is unknown, so no attempt takes it for its own or fails because of it;
-// the trial is taken over after the takeover time, like any other, and all trials are done.
+// TestADamagedClaimSpendsNoRetries: an attempt that meets a damaged claim, whose holder is unknown, does not fail and
+// does not take it for its own. It takes the trial over after the takeover time, and all trials are done.
 func TestADamagedClaimSpendsNoRetries(t *testing.T) {
 	for name, contents := range map[string]string{
 		"no JSON": "damaged", "empty": "", "too long": strings.Repeat(" ", 2<<20),
@@ -281,7 +282,8 @@ func TestADamagedClaimSpendsNoRetries(t *testing.T) {
 	}
 }
 
-// TestWaitsForMemory: a trial begins once the machine has the memory that the plan gives it, and not before.
+// TestWaitsForMemory: a trial begins once the machine has the memory that the plan says a trial needs, and not before.
+// The task looks once a heartbeat, a second, and finds enough at its fourth look.
 func TestWaitsForMemory(t *testing.T) {
 	w := newWorld(t, 1, func(p *sweep.Plan) { p.Sizing.TrialBytes = 100 })
 	synctest.Test(t, func(t *testing.T) {
@@ -302,7 +304,8 @@ func TestWaitsForMemory(t *testing.T) {
 	})
 }
 
-// TestWaitingForMemoryEndsWithTheSweep: a task that waits for memory leaves when the sweep is cancelled or concluded.
+// TestWaitingForMemoryEndsWithTheSweep: a task that waits for memory ends without an error when the sweep is cancelled
+// or concluded. If it did not, the test would never end.
 func TestWaitingForMemoryEndsWithTheSweep(t *testing.T) {
 	for name, object := range map[string]func(sweep.Names) string{"cancelled": sweep.Names.Cancel,
 		"concluded": sweep.Names.Ending} {
@@ -320,8 +323,8 @@ func TestWaitingForMemoryEndsWithTheSweep(t *testing.T) {
 	}
 }
 
-// TestTasksOfAMachineAgreeOnItsName: all tasks use the name that the first wrote, even if all start at once; another
-// machine's tasks use another.
+// TestTasksOfAMachineAgreeOnItsName: eight tasks of a machine that start at once use one name, the host name of one of
+// them, and leave only the file with it. Another machine has another name.
 func TestTasksOfAMachineAgreeOnItsName(t *testing.T) {
 	scratch := filepath.Join(t.TempDir(), "not-there-yet")
 	names := make([]string, 8)
@@ -344,7 +347,8 @@ func TestTasksOfAMachineAgreeOnItsName(t *testing.T) {
 	}
 }
 
-// TestMachineWithoutAName: if nothing can be read or written, a task uses its own host name.
+// TestMachineWithoutAName: a task uses its own host name if there is no valid name where it should be, or no folder
+// that can be written.
 func TestMachineWithoutAName(t *testing.T) {
 	for what, create := range map[string]func(path string) error{
 		"a folder": func(path string) error { return os.Mkdir(path, 0o755) },

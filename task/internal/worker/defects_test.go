@@ -25,8 +25,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// TestToldToGoJustAfterTheResult: the trial has ended, so its checkpoints are dropped and its end is published although
-// the process has to stop.
+// TestToldToGoJustAfterTheResult: if the process is told to stop just before or after it has written a result, the
+// trial's end is still published and its checkpoints are dropped.
 func TestToldToGoJustAfterTheResult(t *testing.T) {
 	for when, told := range map[string]func(blob.Store, string, func()) blob.Store{"before": before, "after": after} {
 		w := newWorld(t, 1, nil)
@@ -46,8 +46,8 @@ func TestToldToGoJustAfterTheResult(t *testing.T) {
 	}
 }
 
-// TestToldToGoWhileClaiming: the claim is written but its answer never read, because the process has to stop. The claim
-// is released all the same: no task waits for its holder, and it does not count as a death of the trial.
+// TestToldToGoWhileClaiming: if the process is told to stop while the answer to its claim is on its way, the claim is
+// released all the same. So no task waits for its holder, and it does not count as a death of the trial.
 func TestToldToGoWhileClaiming(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -68,7 +68,7 @@ func TestToldToGoWhileClaiming(t *testing.T) {
 	}
 }
 
-// heedful publishes nothing once the context has ended, as a real broker client would.
+// heedful is a publisher that publishes nothing once the context has ended, as a real client does.
 type heedful struct{ to Publisher }
 
 func (h heedful) Publish(ctx context.Context, data []byte, attrs map[string]string) error {
@@ -78,8 +78,9 @@ func (h heedful) Publish(ctx context.Context, data []byte, attrs map[string]stri
 	return h.to.Publish(ctx, data, attrs)
 }
 
-// TestAStalledListingDispossessesNobody: the holder beats. A task whose listings are further apart than the takeover
-// time has seen no beat, but must not conclude that there was none.
+// TestAStalledListingDispossessesNobody: a task whose listings take as long as the takeover time does not take a trial
+// from a holder that writes heartbeats: that it has seen no new one does not mean that there was none. waits are how
+// long the first listings take.
 func TestAStalledListingDispossessesNobody(t *testing.T) {
 	for name, waits := range map[string][]time.Duration{
 		"the second": {0, 61 * time.Second}, "the first": {61 * time.Second, 0, 0},
@@ -119,8 +120,8 @@ func TestAStalledListingDispossessesNobody(t *testing.T) {
 	}
 }
 
-// TestABeatAfterTheListingIsSeen: the holder is silent for the takeover time and then beats between the listing and the
-// claim.
+// TestABeatAfterTheListingIsSeen: a holder that was silent for the takeover time, and writes a heartbeat between
+// another task's listing and its claim, keeps its trial.
 func TestABeatAfterTheListingIsSeen(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	synctest.Test(t, func(t *testing.T) {
@@ -141,7 +142,9 @@ func TestABeatAfterTheListingIsSeen(t *testing.T) {
 	})
 }
 
-// TestAFinishedTrialIsNotTrainedAgain: it ends between the listing and the claim, or while a second task trains it.
+// TestAFinishedTrialIsNotTrainedAgain: a trial whose result is written by its first holder is not trained to its end by
+// a second one, whether the result comes between the second one's listing and claim, or while it trains. The first
+// result stays. (The trial would never end by itself.)
 func TestAFinishedTrialIsNotTrainedAgain(t *testing.T) {
 	for _, when := range []string{"/claims/1", "/heartbeats/1"} {
 		w := newWorld(t, 1, slow)
@@ -179,9 +182,9 @@ func (w *world) claimsOf(t *testing.T) (claims []string) {
 	return claims
 }
 
-// TestLostAnswersCostNothing: when three in ten answers to writes are lost and the storage client retries the writes, a
-// task still recognises its own claims and results: nothing is claimed twice or waited for, and every trial is
-// published once.
+// TestLostAnswersCostNothing: if three in ten answers to writes are lost, and the storage client repeats the writes, a
+// task still recognises its own claims and results. Nothing is claimed twice or waited for, every trial's end is
+// published once, and the models are those of a sweep without losses.
 func TestLostAnswersCostNothing(t *testing.T) {
 	want := calmModels(t, 7, nil)
 	for seed := range uint64(3) {
@@ -192,7 +195,7 @@ func TestLostAnswersCostNothing(t *testing.T) {
 			worker, start := w.worker(0), time.Now()
 			worker.Sweeps = lossy
 			if err := worker.Run(t.Context()); err != nil {
-				t.Fatalf("seed %d: %v", seed, err)
+				t.Fatalf("seed %d: the task ended with %v, want no error", seed, err)
 			}
 
 			if claims := w.claimsOf(t); len(claims) != 7 || len(w.published.messages) != 7 ||
@@ -201,13 +204,13 @@ func TestLostAnswersCostNothing(t *testing.T) {
 					seed, lossy.Lost(), claims, len(w.published.messages), time.Since(start))
 			}
 			if got := w.models(t); fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("seed %d: other models than without losses", seed)
+				t.Errorf("seed %d: other models than without losses, want the same", seed)
 			}
 		})
 	}
 }
 
-// TestWriteIDs: create-only objects carry the id of their write, which is ignored when two plans are compared.
+// TestWriteIDs: each create-only object has a write id of its own. A plan's write id does not change its fingerprint.
 func TestWriteIDs(t *testing.T) {
 	w := newWorld(t, 2, nil)
 	w.run(t, 0)
@@ -224,7 +227,7 @@ func TestWriteIDs(t *testing.T) {
 	other := *w.plan
 	other.WriteID = "x"
 	if other.Fingerprint() != w.plan.Fingerprint() {
-		t.Error("a plan's write id changes its fingerprint")
+		t.Error("with another write id the plan has another fingerprint, want the same")
 	}
 }
 
@@ -234,8 +237,8 @@ func (w *world) cancelled(t *testing.T) {
 	w.write(t, func(ctx context.Context, s *sweepstore.Sweep) (bool, error) { return s.Cancel(ctx, time.Now()) })
 }
 
-// TestACancelledSweepLeavesNothing: the checkpoints of a trial that no task holds go with the next task that leaves,
-// and those of one whose task is told to go with that task.
+// TestACancelledSweepLeavesNothing: when the tasks of a cancelled sweep have left, no checkpoint is left. Those of a
+// trial whose machine vanished are dropped by the next task, and those of a task that is told to go by itself.
 func TestACancelledSweepLeavesNothing(t *testing.T) {
 	for name, run := range map[string]func(w *world) error{
 		"its machine vanished before": func(w *world) error {
@@ -274,7 +277,7 @@ func TestACancelledSweepLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestDeadlines adds up the steps of a task after SIGTERM, which must end before the process is killed.
+// TestDeadlines: the steps of a task after SIGTERM take less time, in sum, than passes until the process is killed.
 func TestDeadlines(t *testing.T) {
 	sum := time.Duration(0)
 	for _, step := range []time.Duration{workFor, lookFor, releaseFor, curveFor, measureFor} {
@@ -317,8 +320,9 @@ func (d *dying) Put(ctx context.Context, name string, g blob.Generation, r io.Re
 	return a, err
 }
 
-// TestToldToGo: whatever hangs after the signal, the task returns before it is killed. The claim is released, and
-// before the curve is written; a model that was trained by then is kept.
+// TestToldToGo: whenever a task is told to go, and whatever writes hang from then on, it returns in the time that its
+// deadlines give it. It releases its claim before it writes the curve, or writes the result of a model that was trained
+// by then. In each case the signal comes with the first write of one kind, and writes of a kind may hang after it.
 func TestToldToGo(t *testing.T) {
 	const quick, slow = 100 * time.Millisecond, workFor + lookFor + releaseFor + curveFor + 100*time.Millisecond
 	for name, tc := range map[string]struct {
@@ -397,9 +401,9 @@ func (r *reacting) Handle(ctx context.Context, record slog.Record) error {
 
 func (r *reacting) WithAttrs([]slog.Attr) slog.Handler { return r }
 
-// TestDamageThatHeals: damage found before a checkpoint is gone when the trial has ended, as after a single bad read of
-// a page. The training saw wrong data nevertheless: it is repeated, and does not count as a failure of its
-// configuration.
+// TestDamageThatHeals: a trial whose copy of the dataset was found damaged before a checkpoint is trained again,
+// although the copy is whole when the trial ends, as after a single bad read of a page: the training saw wrong data.
+// The trial is done in the end, and has not failed.
 func TestDamageThatHeals(t *testing.T) {
 	for range 50 { // on a busy machine a trial may end before its second checkpoint finds the damage
 		if damagedAndHealed(t) {
@@ -409,7 +413,8 @@ func TestDamageThatHeals(t *testing.T) {
 	t.Error("no trial of fifty saw a copy that was damaged and healed")
 }
 
-// damagedAndHealed trains a trial whose copy is damaged after a checkpoint, and healed when the next one has found it.
+// damagedAndHealed trains a trial whose copy is damaged while its first checkpoint is written, and whole again once the
+// next save has found the damage. It reports whether that came about.
 func damagedAndHealed(t *testing.T) (healed bool) {
 	w := newWorld(t, 1, long)
 	path := func() string {

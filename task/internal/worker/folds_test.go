@@ -20,7 +20,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// newFolded plans n configurations on a small table without statistics of ids, which folds do not support.
+// newFolded plans so many configurations on a small table with groups, without statistics of ids, which folds do not
+// support. change, which is usually folded, edits the plan.
 func newFolded(t *testing.T, configurations int, change func(*sweep.Plan)) *world {
 	t.Helper()
 	return newWorldOn(t, datasettest.Options{Rows: 1500, Encodings: dataset.EncodeNone,
@@ -28,7 +29,8 @@ func newFolded(t *testing.T, configurations int, change func(*sweep.Plan)) *worl
 		configurations, change)
 }
 
-// folded returns trials for the folds of the plan's configurations.
+// folded returns a change of a plan that makes its trials configurations in k folds. With drop, weak ones are dropped
+// after their first three folds.
 func folded(k int, drop bool) func(*sweep.Plan) {
 	return func(p *sweep.Plan) {
 		p.Spec.Validate = &sweep.Validate{KFold: k}
@@ -46,7 +48,7 @@ func folded(k int, drop bool) func(*sweep.Plan) {
 	}
 }
 
-// board is the sweep's state according to its results.
+// board returns the board of the sweep, all of whose trials have results.
 func (w *world) board(t *testing.T) sweep.Board {
 	t.Helper()
 	var results []sweep.Result
@@ -56,7 +58,8 @@ func (w *world) board(t *testing.T) sweep.Board {
 	return sweep.MakeBoard(w.plan, results)
 }
 
-// refit is the model's bytes and scores.
+// refit returns the files of the last trial, a refit or final training, as text: the model, and its scores. It has to
+// be done.
 func (w *world) refit(t *testing.T) string {
 	t.Helper()
 	r := w.result(t, len(w.plan.Trials)-1)
@@ -71,8 +74,8 @@ func (w *world) refit(t *testing.T) string {
 	return out
 }
 
-// TestFoldsAreTrials: a cross-validated sweep has the same winner with the same bytes for one task and for four that
-// start at once.
+// TestFoldsAreTrials: one task and four that start at once come to the same states and means of all configurations of a
+// cross-validated sweep, and to a refit with the same bytes, which checkRefit checks.
 func TestFoldsAreTrials(t *testing.T) {
 	var refits []string
 	for _, tasks := range []int{1, 4} {
@@ -88,12 +91,12 @@ func TestFoldsAreTrials(t *testing.T) {
 		w.checkRefit(t, b)
 	}
 	if refits[0] != refits[1] {
-		t.Errorf("one task and four come to different sweeps:\n%.2000s\n%.2000s", refits[0], refits[1])
+		t.Errorf("one task comes to\n%.2000s\nand four to\n%.2000s\nwant the same", refits[0], refits[1])
 	}
 }
 
-// checkRefit fails unless the refit trained the best configuration on all rows, with the number of trees that its folds
-// chose.
+// checkRefit fails the test unless the refit has trained the best configuration on all rows of train and valid, with
+// the number of trees that its folds chose and without early stopping, and has its mean as the score.
 func (w *world) checkRefit(t *testing.T, b sweep.Board) {
 	t.Helper()
 	r, best := b.Rows[0].Result, b.Configurations[0]
@@ -113,8 +116,8 @@ func (w *world) checkRefit(t *testing.T, b sweep.Board) {
 		best.Trees, best.Params["num_leaves"])
 }
 
-// TestWeakConfigurationsAreDropped: a configuration that cannot learn is not trained on its last folds, with the reason
-// recorded; the others are.
+// TestWeakConfigurationsAreDropped: a configuration that cannot learn is dropped after its first three of five folds,
+// with the reason. The others are trained on all folds.
 func TestWeakConfigurationsAreDropped(t *testing.T) {
 	change := func(p *sweep.Plan) {
 		p.Trials[1].Params["learning_rate"] = 1e-6
@@ -140,8 +143,8 @@ func TestWeakConfigurationsAreDropped(t *testing.T) {
 	}
 }
 
-// TestAFoldThatFails: its configuration cannot win, and its later folds are not trained; where no configuration is left
-// there is no refit.
+// TestAFoldThatFails: a configuration whose folds fail has failed, with the reason, and the refit trains the other one.
+// If all configurations have failed, the refit fails as well.
 func TestAFoldThatFails(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		w := newFolded(t, 2, func(p *sweep.Plan) {
@@ -160,12 +163,14 @@ func TestAFoldThatFails(t *testing.T) {
 		r := w.result(t, len(w.plan.Trials)-1)
 		if all && (r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "2 have failed")) || !all &&
 			r.Status != sweep.StatusDone {
-			t.Errorf("all failed %t: the refit is %s: %s", all, r.Status, r.Reason)
+			t.Errorf("all failed %t: the refit is %s: %s; want it done, or failed if all configurations have", all,
+				r.Status, r.Reason)
 		}
 	}
 }
 
-// TestFoldsByGroup: the dataset's folds are checked before anything is trained.
+// TestFoldsByGroup: a sweep with folds by group trains on a dataset with groups. On one without, the task fails for
+// good before it trains anything.
 func TestFoldsByGroup(t *testing.T) {
 	change := func(p *sweep.Plan) { folded(2, true)(p); p.Folds.Scheme = string(fit.GroupKFold) }
 	w := newFolded(t, 1, change)
@@ -181,7 +186,8 @@ func TestFoldsByGroup(t *testing.T) {
 	}
 }
 
-// openFolds leaves all configurations but the first open, each in four folds of which three are first.
+// openFolds returns a change of a plan that leaves all configurations but the first open, each in four folds of which
+// three are trained first.
 func openFolds(random map[string]sweep.Distribution) func(*sweep.Plan) {
 	return func(p *sweep.Plan) {
 		open(sweep.MethodAuto, random)(p)
@@ -189,9 +195,9 @@ func openFolds(random map[string]sweep.Distribution) func(*sweep.Plan) {
 	}
 }
 
-// decidedFolds returns the decisions by configuration. It fails unless each open configuration was decided once, all of
-// its folds have trained what the decision says, no two configurations are alike, and every decision can be reproduced
-// from what it records.
+// decidedFolds returns the decisions by configuration. It fails the test unless each open configuration was decided
+// once, under its first fold, all of its folds have trained what the decision says, no two configurations are the same,
+// and every decision can be reproduced from its record.
 func (w *world) decidedFolds(t *testing.T) map[int]*sweep.Decision {
 	t.Helper()
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
@@ -219,15 +225,16 @@ func (w *world) decidedFolds(t *testing.T) map[int]*sweep.Decision {
 				want)
 		}
 		if other, known := by[key]; known && other != trial.Configuration {
-			t.Errorf("configurations %d and %d are the same", other, trial.Configuration)
+			t.Errorf("configurations %d and %d are both %v, want different ones", other, trial.Configuration, want)
 		}
 		by[key] = trial.Configuration
 	}
 	return decisions
 }
 
-// TestOpenConfigurationsAreDecidedOnce: one task decides each from the means of the first folds of all before; of three
-// that reach the same configuration at once one does; and the refit trains the best.
+// TestOpenConfigurationsAreDecidedOnce: each open configuration is decided once, even if three tasks that hold folds of
+// it write their decisions at the same moment. One task decides each from the means of the first folds of all before.
+// The refit trains the best.
 func TestOpenConfigurationsAreDecidedOnce(t *testing.T) {
 	for _, tasks := range []int{3, 1} {
 		if tasks == 1 && testing.Short() {
@@ -285,8 +292,9 @@ func TestOpenConfigurationsAreDecidedOnce(t *testing.T) {
 	}
 }
 
-// TestOpenConfigurationsOutliveTheirTask: a task that vanishes before its decision, or between the decision and the
-// first tree, makes no difference; nor does a first fold that has ended without a score.
+// TestOpenConfigurationsOutliveTheirTask: if a task vanishes before it has written a decision, the next one decides,
+// and if it vanishes just after, the next one follows the decision. A configuration whose first fold was cancelled is
+// decided for its next one, and its last fold is not trained.
 func TestOpenConfigurationsOutliveTheirTask(t *testing.T) {
 	for _, at := range []string{"configurations/", "0003/decision.json"} {
 		w := newFolded(t, 3, openFolds(wide))
@@ -301,7 +309,7 @@ func TestOpenConfigurationsOutliveTheirTask(t *testing.T) {
 		second.Attempt = 1
 		runs(t, second)
 		if after := w.decidedFolds(t)[1]; before != nil && !reflect.DeepEqual(before, after) {
-			t.Errorf("the decision was %+v and is %+v", before, after)
+			t.Errorf("%s: the decision was %+v and is %+v, want the same", at, before, after)
 		}
 		w.checkRefit(t, w.board(t))
 	}
@@ -324,8 +332,8 @@ func TestOpenConfigurationsOutliveTheirTask(t *testing.T) {
 	w.checkRefit(t, w.board(t))
 }
 
-// TestOpenFoldsOverAFoulStore: lost answers, stalls and returning tasks, as in TestTasksOverAFoulStore: each
-// configuration is decided once, and its folds train the same.
+// TestOpenFoldsOverAFoulStore: over a store that loses answers and stalls, as in TestTasksOverAFoulStore, each open
+// configuration is decided once, all its folds train the same, and the refit trains the best.
 func TestOpenFoldsOverAFoulStore(t *testing.T) {
 	for seed := range some(3, 1) {
 		w := newFolded(t, 5, openFolds(wide))

@@ -20,8 +20,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// interrupted is a store as seen from a machine that vanishes, without notice, as soon as it has written the nth object
-// of some kind.
+// interrupted is a store as seen from a machine that vanishes without notice as soon as it has written so many objects,
+// left, whose names contain part. From then on writes fail, and die has been called.
 type interrupted struct {
 	blob.Store
 	part string
@@ -45,7 +45,8 @@ func (s *interrupted) Put(ctx context.Context, name string, cond blob.Generation
 	return attrs, err
 }
 
-// until runs an attempt of task 0 until it has written the nth object whose name contains part.
+// until runs an attempt of task 0 until it has written the nth object, from 1, whose name contains part. Then its
+// machine vanishes.
 func (w *world) until(t *testing.T, attempt int, part string, nth int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -59,7 +60,7 @@ func (w *world) until(t *testing.T, attempt int, part string, nth int) {
 	}
 }
 
-// write makes an object by what the other programs use.
+// write creates an object with the methods that the other programs use.
 func (w *world) write(t *testing.T, create func(context.Context, *sweepstore.Sweep) (bool, error)) {
 	t.Helper()
 	if ok, err := create(t.Context(), sweepstore.New(w.sweeps, w.plan.Sweep)); !ok || err != nil {
@@ -67,7 +68,8 @@ func (w *world) write(t *testing.T, create func(context.Context, *sweepstore.Swe
 	}
 }
 
-// comesTo says how an attempt of task 0 ends, and what has become of the trials.
+// comesTo says in words how an attempt of task 0 that returned err ends: "again", "setup" or "ends" for an error, or
+// else how many trials are in each state.
 func (w *world) comesTo(t *testing.T, err error) string {
 	t.Helper()
 	switch problem.Of(err) { // as worker.permanent and the exit code have it
@@ -105,15 +107,15 @@ func (w *world) comesTo(t *testing.T, err error) string {
 	return strings.Join(all, ", ")
 }
 
-// TestFaultsOfEveryObject is the matrix of what a task does about an object with which something is wrong for good, by
-// the table of internal/sweep/WIRE.md. A row is a kind of objects, with a machine that vanished as soon as one was
-// there; the columns are the faults. The next attempt of the task
+// TestFaultsOfEveryObject: what a task does about an object with which something is wrong for good is what the table of
+// internal/sweep/WIRE.md says. A row is a kind of objects, in a sweep whose machine vanished as soon as there was one.
+// The columns are the faults, blobtest.Faults. The next attempt of the task
 //
 //	ends    fails for good, since no retry would help: the job has failed
 //	setup   fails for good, since a permission is missing
 //	again   is to be tried again by Batch
 //
-// or returns well, with so many trials in each state.
+// or returns without an error, with so many trials in each state.
 func TestFaultsOfEveryObject(t *testing.T) {
 	t.Parallel()
 	base := func(t *testing.T) *world { return newWorld(t, 2, quick) }

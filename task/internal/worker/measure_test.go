@@ -25,9 +25,10 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// readings are what an in-memory reader collects: by instrument and the value of one attribute ("" for none).
+// readings are what an in-memory reader collects: by instrument, then by the value of one attribute ("" for none).
 type readings map[string]map[string]float64
 
+// read collects all readings, by the values of an attribute, and checks that each is of the test's sweep.
 func read(t *testing.T, reader sdk.Reader, by attribute.Key) readings {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -35,7 +36,7 @@ func read(t *testing.T, reader sdk.Reader, by attribute.Key) readings {
 	out := readings{}
 	put := func(name string, a attribute.Set, v float64) {
 		if id, _ := a.Value("sweep"); id.AsString() != "test-1" {
-			t.Errorf("%s is of sweep %q", name, id.AsString())
+			t.Errorf("%s is of sweep %q, want test-1", name, id.AsString())
 		}
 		if out[name] == nil {
 			out[name] = map[string]float64{}
@@ -63,14 +64,16 @@ func read(t *testing.T, reader sdk.Reader, by attribute.Key) readings {
 					put(m.Name, p.Attributes, p.Value)
 				}
 			default:
-				t.Errorf("%s is a %T", m.Name, m.Data)
+				t.Errorf("%s is a %T, want a sum or a gauge of numbers", m.Name, m.Data)
 			}
 		}
 	}
 	return out
 }
 
-// TestWhatATaskMeasures compares the collected metrics with the results.
+// TestWhatATaskMeasures: the metrics that a task reports agree with its results: trees, rows, trials by status, the one
+// takeover, scores, and the process's memory and processor time while the dataset is open. Trial 1 fails, and trial 3
+// was released by another task before.
 func TestWhatATaskMeasures(t *testing.T) {
 	w := newWorld(t, 4, func(p *sweep.Plan) { p.Trials[1].Params["num_leaves"] = "many" })
 	w.putJSON(t, sweep.Names(w.plan.Sweep).Claim(3, 0), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: 3})
@@ -99,14 +102,14 @@ func TestWhatATaskMeasures(t *testing.T) {
 		trees += float64(r.TreesGrown)
 		if u := r.Usage; u.CPUSeconds <= 0 || u.PeakPSSBytes < u.PrivateBytes || u.MappedBytes <= 0 ||
 			u.TreesPerSecond <= 0 {
-			t.Errorf("trial %d: %+v", i, u)
+			t.Errorf("trial %d has the usage %+v; want processor time, memory, mapped bytes and trees per second", i, u)
 		}
 		if got := read(t, reader, "trial")["coppice.task.score"][string(rune('0'+i))]; !(got > 0.5) {
-			t.Errorf("score of trial %d: %v", i, got)
+			t.Errorf("the last score of trial %d is %v, want it above 0.5", i, got)
 		}
 	}
 	if u := w.result(t, 1).Usage; u.MappedBytes <= 0 || u.PeakPSSBytes <= 0 || u.TreesPerSecond != 0 {
-		t.Errorf("of a trial that failed: %+v", u)
+		t.Errorf("a trial that failed has the usage %+v; want mapped bytes and memory, and no trees per second", u)
 	}
 	got := read(t, reader, "status")
 	for name, want := range map[string]float64{"coppice.task.trees": trees, "coppice.task.rows": trees * rows,
@@ -116,17 +119,17 @@ func TestWhatATaskMeasures(t *testing.T) {
 		}
 	}
 	if ended := got["coppice.task.trials"]; ended["done"] != 3 || ended["failed"] != 1 {
-		t.Errorf("trials %v", ended)
+		t.Errorf("trials by status are %v, want 3 done and 1 failed", ended)
 	}
 	if during["coppice.task.dataset.mapped"][""] != float64(w.result(t, 0).Usage.MappedBytes) ||
 		during["coppice.task.memory.pss"][""] <= 0 ||
 		during["coppice.task.memory.private"][""] <= 0 || during["coppice.task.cpu"][""] <= 0 {
-		t.Errorf("while it trained: %v", during)
+		t.Errorf("while the dataset was open: %v; want its mapped bytes, memory and processor time", during)
 	}
 }
 
-// TestTheFinalTrainingIsMeasured: it trains on all orders of the statistics and on held-out rows, and its trees count
-// those; a trial has one order of train.
+// TestTheFinalTrainingIsMeasured: the counter of rows counts, for every tree, the rows that it was grown on. For trials
+// these are one copy of train, and for the final training all copies and the held-out rows.
 func TestTheFinalTrainingIsMeasured(t *testing.T) {
 	w := newWorldOn(t, datasettest.Options{Rows: 1500, Encodings: "{final: true}"}, 2, withFinal)
 	reader := sdk.NewManualReader()
@@ -148,7 +151,8 @@ func TestTheFinalTrainingIsMeasured(t *testing.T) {
 	}
 }
 
-// TestInterruptionsAreCounted: SIGTERM during training is what a preemption looks like from inside.
+// TestInterruptionsAreCounted: a task that is told to stop while it trains, as when its machine is preempted, counts
+// one interruption.
 func TestInterruptionsAreCounted(t *testing.T) {
 	w := newWorld(t, 1, func(p *sweep.Plan) {
 		p.Trials[0].Params["num_iterations"] = 100000
@@ -160,14 +164,14 @@ func TestInterruptionsAreCounted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	task.Sweeps = reading(w.sweeps, sweep.Names(w.plan.Sweep).Claim(0, 1), cancel) // the first check for a takeover
 	if err := task.Run(ctx); err == nil {
-		t.Fatal("interrupted, and no error")
+		t.Fatal("told to stop, the task ended without an error; want one")
 	}
 	if got := read(t, reader, "")["coppice.task.interruptions"][""]; got != 1 {
-		t.Errorf("%v interruptions", got)
+		t.Errorf("%v interruptions were counted, want 1", got)
 	}
 }
 
-// curve is a trial's learning curve over all its claims.
+// curve returns a trial's learning curve, joined from those of all its claims.
 func (w *world) curve(t *testing.T, trial int) []sweep.CurvePoint {
 	t.Helper()
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
@@ -176,16 +180,17 @@ func (w *world) curve(t *testing.T, trial int) []sweep.CurvePoint {
 	return sweep.JoinCurves(curves)
 }
 
-// TestEveryTreeIsOnTheCurve: and the best of them has the score that the result reports.
+// TestEveryTreeIsOnTheCurve: the learning curve of a trial with early stopping has a score for every tree, and that of
+// the best tree is the result's. A trial without early stopping has no curve.
 func TestEveryTreeIsOnTheCurve(t *testing.T) {
 	w := newWorld(t, 2, func(p *sweep.Plan) { p.Trials[1].Params["early_stopping_round"] = 0.0 })
 	w.run(t, 0)
 	r, points := w.result(t, 0), w.curve(t, 0)
 	if len(points) != r.TreesGrown || points[0].Tree != 1 || points[len(points)-1].Tree != r.TreesGrown {
-		t.Fatalf("%d trees were grown, the curve is %v", r.TreesGrown, points)
+		t.Fatalf("%d trees were grown, the curve is %v; want a point for each", r.TreesGrown, points)
 	}
 	if best := points[r.BestIteration-1].Score; math.Abs(best-r.Score) > 1e-6 {
-		t.Errorf("tree %d has %v on the curve, the result %v", r.BestIteration, best, r.Score)
+		t.Errorf("tree %d, the best, has %v on the curve, want the result's score, %v", r.BestIteration, best, r.Score)
 	}
 
 	// Scores that nothing else needs are not computed for the curve alone.
@@ -194,14 +199,14 @@ func TestEveryTreeIsOnTheCurve(t *testing.T) {
 	}
 }
 
-// scored makes a trial that nothing interrupts or stops.
+// scored changes a plan as patient does, and has every tree evaluated: early stopping is on, but never stops a trial.
 func scored(p *sweep.Plan) {
 	patient(p)
 	p.Trials[0].Params["early_stopping_round"] = 1000.0
 }
 
-// TestAnInterruptedCurveIsWhole: the parts before and after an interruption join to one curve, the same that an
-// uninterrupted task writes.
+// TestAnInterruptedCurveIsWhole: the curves that a trial's holders write before and after an interruption join to the
+// same curve that an uninterrupted task writes.
 func TestAnInterruptedCurveIsWhole(t *testing.T) {
 	calm := newWorld(t, 1, scored)
 	calm.run(t, 0)
@@ -211,14 +216,15 @@ func TestAnInterruptedCurveIsWhole(t *testing.T) {
 	again.Attempt = 1
 	runs(t, again)
 	if r := w.result(t, 0); r.Usage.ResumedTrees == 0 {
-		t.Fatal("nothing was resumed")
+		t.Fatal("no trees were resumed, so nothing is tested; want some")
 	}
 	if got, want := w.curve(t, 0), calm.curve(t, 0); !reflect.DeepEqual(got, want) {
 		t.Errorf("with an interruption %d points, without %d; want the same\n%v\n%v", len(got), len(want), got, want)
 	}
 }
 
-// TestACurveIsNotWorthFailingFor: where one exists already, the trial ends as usual.
+// TestACurveIsNotWorthFailingFor: a trial whose curve cannot be written, since there is an object with its name
+// already, is done all the same.
 func TestACurveIsNotWorthFailingFor(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	w.put(t, sweep.Names(w.plan.Sweep).Curve(0, 0), "damaged")
@@ -228,24 +234,26 @@ func TestACurveIsNotWorthFailingFor(t *testing.T) {
 	}
 }
 
-// TestACurveIsThereBeforeTheResult: so that a reader of the result finds it.
+// TestACurveIsThereBeforeTheResult: a trial's curve is written before its result, so that a reader of the result finds
+// it.
 func TestACurveIsThereBeforeTheResult(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	worker, seen := w.worker(0), false
 	worker.Sweeps = before(w.sweeps, "result.json", func() { seen = len(w.curve(t, 0)) > 0 })
 	if err := worker.Run(t.Context()); err != nil || !seen {
-		t.Errorf("the curve was there %t, error %v", seen, err)
+		t.Errorf("when the result was written the curve was there: %t (error %v), want true", seen, err)
 	}
 }
 
-// trouble is what the sweep's objects say of its tasks.
+// trouble returns what the sweep's objects say holds a task up; nil if nothing does.
 func (w *world) trouble(t *testing.T) *sweep.Trouble {
 	t.Helper()
 	l := must.Get(sweepstore.NewTrials(w.sweeps, w.plan).List(t.Context()))(t)
 	return must.Get(sweepstore.New(w.sweeps, w.plan.Sweep).Trouble(t.Context(), l))(t)
 }
 
-// TestTroubleIsTold: a task that waits for room on its disk or for memory says so, and takes it back.
+// TestTroubleIsTold: a task that waits for room on its disk, or for memory, writes what it waits for, and takes that
+// back once it goes on. The keys are parts of what it writes.
 func TestTroubleIsTold(t *testing.T) {
 	for says, prepare := range map[string]func(*testing.T, *world, *Worker) (mend func()){
 		"make the scratch folder": func(t *testing.T, w *world, k *Worker) func() {
@@ -282,7 +290,8 @@ func TestTroubleIsTold(t *testing.T) {
 	}
 }
 
-// TestAPlanWithAnotherKey: nor is a key that this build does not know left out of what is trained.
+// TestAPlanWithAnotherKey: a task refuses a plan with a key that this build does not know, names the version that wrote
+// it, and writes that it has refused.
 func TestAPlanWithAnotherKey(t *testing.T) {
 	w := newWorld(t, 1, func(p *sweep.Plan) { p.Coppice = "v9.1" })
 	text, _ := json.Marshal(w.plan)
@@ -296,8 +305,8 @@ func TestAPlanWithAnotherKey(t *testing.T) {
 	}
 }
 
-// TestAPlanOfAnotherBuild: a parameter that this build does not know is no trial's failure. The task claims nothing,
-// and names both versions.
+// TestAPlanOfAnotherBuild: a task refuses a plan with a training parameter that this build does not know, and claims no
+// trial of it. The error names the versions of both builds.
 func TestAPlanOfAnotherBuild(t *testing.T) {
 	w := newWorld(t, 2, func(p *sweep.Plan) { p.Coppice, p.Trials[1].Params["bagging_moons"] = "v9.1", 3 })
 	k := w.worker(0)
@@ -317,7 +326,7 @@ func TestAPlanOfAnotherBuild(t *testing.T) {
 	}
 }
 
-// reading is a store that calls read when an object is looked for.
+// reading returns a store that calls read whenever an object is looked for.
 func reading(s blob.Store, object string, read func()) blob.Store {
 	return blobtest.Before(s, blobtest.Stat, func(_ context.Context, name string) error {
 		if name == object {

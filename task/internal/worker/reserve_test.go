@@ -24,9 +24,10 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// reserved runs so many trials of 8 trees and the final training, of a minute a tree, with limits.sweep and a quote by
-// which the final training takes just over so many minutes, so that no tree ends when a limit does. Each attempt but
-// the last ends after that many trees. A write takes pause.
+// reserved runs a sweep of so many trials of 8 trees and a final training in a bubble, where a tree takes a minute and
+// a write takes pause. limit is limits.sweep in minutes. By the quote the final training of 8 trees takes final minutes
+// and a little more, so that no tree ends just when a limit does. attempts are the trees after which the machine goes,
+// for each attempt but the last. It returns the world and how long the sweep took.
 func reserved(t *testing.T, trials, limit, final int, pause time.Duration, attempts ...int) (w *world,
 	took time.Duration) {
 	t.Helper()
@@ -60,8 +61,9 @@ func reserved(t *testing.T, trials, limit, final int, pause time.Duration, attem
 	return w, took
 }
 
-// TestTheFinalTrainingHasItsTime: the second trial ends with the trees that it has, the others too or are not trained,
-// and the final training ends within limits.sweep, also where the task's machine is lost twice.
+// TestTheFinalTrainingHasItsTime: of four trials the first has time for all its trees. The second is cut, and the
+// others are cut or not trained, so that the final training ends within limits.sweep. That holds also where the task's
+// machine is lost twice.
 func TestTheFinalTrainingHasItsTime(t *testing.T) {
 	for name, attempts := range map[string][]int{"undisturbed": nil, "interrupted": {3, 9}} {
 		w, took := reserved(t, 4, 28, 9, 0, attempts...) // 1.5 times 9 minutes are kept, so trials have 14:24
@@ -87,8 +89,8 @@ func TestTheFinalTrainingHasItsTime(t *testing.T) {
 	}
 }
 
-// TestTheRestEndsAtOnce: a hundred trials that are not begun any more, each of which would take two writes of five
-// seconds to be claimed and to end, do not take the time that is kept from the final training.
+// TestTheRestEndsAtOnce: a hundred trials, most of which are not begun any more, do not use up the time that is kept
+// for the final training, although each would take two writes of five seconds to be claimed and ended by itself.
 func TestTheRestEndsAtOnce(t *testing.T) {
 	w, took := reserved(t, 100, 28, 9, 5*time.Second)
 	claimed, untrained := 0, 0
@@ -107,7 +109,9 @@ func TestTheRestEndsAtOnce(t *testing.T) {
 	}
 }
 
-// TestAPausedTrialEndsWithTheRest: with its score where it is paused; one that another task trains does not.
+// TestAPausedTrialEndsWithTheRest: when the rest of the time is kept for the final training, endOthers ends the trials
+// that have not begun, and the paused trial 2, with its score at its rung. It does not end trial 1, which another task
+// trains, or the final training, which is trial 4.
 func TestAPausedTrialEndsWithTheRest(t *testing.T) {
 	w := newWorld(t, 4, func(p *sweep.Plan) { stopping(sweep.StopASHA)(p); withFinal(p) })
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
@@ -136,7 +140,8 @@ func TestAPausedTrialEndsWithTheRest(t *testing.T) {
 }
 
 // TestTrialsComeFirst: the first trial has a third of the sweep even if the final training is thought to take longer
-// than that may, and once it is known not to end, or where there is enough time, nothing is cut.
+// than the whole. Once it is known that the final training cannot end in time, trials are not cut any more, and neither
+// are they where there is enough time for all.
 func TestTrialsComeFirst(t *testing.T) {
 	for _, tc := range []struct{ limit, final, first int }{{28, 600, 8}, {20, 600, 7}, {60, 0, 8}} {
 		w, _ := reserved(t, 4, tc.limit, tc.final, 0)
@@ -149,7 +154,9 @@ func TestTrialsComeFirst(t *testing.T) {
 	}
 }
 
-// TestReserveAtAClaim: what is left for trials is counted from the claim, and the final training has all that is left.
+// TestReserveAtAClaim: how long a trial may train follows from what was left of limits.sweep at its claim: with a final
+// training that takes as long as a trial, 1.5 times that is kept, so a trial has 2/5 of what is left. The final
+// training itself keeps nothing.
 func TestReserveAtAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2, func(p *sweep.Plan) {
@@ -168,14 +175,15 @@ func TestReserveAtAClaim(t *testing.T) {
 				t.Errorf("claim %d: %s are left for trials (%t); expected %s", claim, left, ok, want)
 			}
 			if _, ok := worker.reserve(t.Context(), &sweep.Claim{Trial: 1}, 0); ok {
-				t.Error("the final training itself is to leave time for the final training")
+				t.Error("time is kept at a claim of the final training itself, want none")
 			}
 		}
 	})
 }
 
-// TestBeforeFinal: a trial has its share if it is the first; later ones leave what the best one's trees need, and if
-// that is no longer there, everything.
+// TestBeforeFinal: before there is a best trial, a trial has its share of the time: x and 1.8 times x, 1.2 of the quote
+// times 1.5, are what is left. After that it also leaves 1.5 times what the final training of the best trial would
+// take, by its trees. If that is no longer possible, nothing is kept. Of a long sweep at most two thirds are kept.
 func TestBeforeFinal(t *testing.T) {
 	p := &sweep.Plan{Trials: []sweep.Trial{{}, {Number: 1, Refit: true}},
 		Quote: &sweep.Quote{Trial: sweep.Range{Expected: 100}, Refit: sweep.Range{Expected: 120}, RefitPace: 1.2}}
@@ -202,7 +210,8 @@ func TestBeforeFinal(t *testing.T) {
 	}
 	none := new(sweep.Plan)
 	if _, ok := none.BeforeFinal(time.Hour, 0, nil); ok || none.LateFinal(best(60, 50)) != "" {
-		t.Error("time is kept without a final training")
+		t.Errorf("without a final training: time is kept %t, and the end of a reason is %q; want false and none", ok,
+			none.LateFinal(best(60, 50)))
 	}
 	if got := p.FinalTime(best(60, 50)); got != 36*time.Second {
 		t.Errorf("%s expected for the final training, want 36s", got)
@@ -221,13 +230,15 @@ func TestBeforeFinal(t *testing.T) {
 	}
 }
 
-// slowMeter is a meter by which every tree takes a minute of a bubble's time. After so many trees the machine goes.
+// slowMeter is a meter whose counter of trees takes a minute of a bubble's time for every tree. After so many trees it
+// calls goes, which takes the machine away.
 type slowMeter struct {
 	noop.Meter
 	after int
 	goes  func()
 }
 
+// slowTrees is the counter of trees of a slowMeter.
 type slowTrees struct {
 	noop.Int64Counter
 	*slowMeter
@@ -247,8 +258,9 @@ func (s slowTrees) Add(context.Context, int64, ...otel.AddOption) {
 	}
 }
 
-// limited runs two trials of 8 trees with a limit of just under so many minutes: it passes within that tree. Each
-// attempt but the last ends after that many trees.
+// limited runs trials of 8 trees in a bubble, where a tree takes a minute, with limits.trial a second below so many
+// minutes, so that the limit passes within that tree. There are two trials, or ten with a change of the plan. attempts
+// are the trees after which the machine goes, for each attempt but the last.
 func limited(t *testing.T, minutes int, change func(*sweep.Plan), attempts ...int) *world {
 	n := 2
 	if change != nil {
@@ -278,6 +290,7 @@ func limited(t *testing.T, minutes int, change func(*sweep.Plan), attempts ...in
 	return w
 }
 
+// trees returns the trees of a trial's model.
 func (w *world) trees(t *testing.T, trial int) []*gbt.Tree {
 	t.Helper()
 	text, _ := must.Get2(blob.ReadAll(t.Context(), w.sweeps, w.result(t, trial).Model.Name, 1<<24))(t)
@@ -285,8 +298,8 @@ func (w *world) trees(t *testing.T, trial int) []*gbt.Tree {
 	return m.Trees
 }
 
-// TestALimitKeepsTheModel: a trial that reaches limits.trial is done, with the first trees of the model that it would
-// have had, and its result says so. Scores and metrics are those of that model.
+// TestALimitKeepsTheModel: a trial that reaches limits.trial is done, and its result says so. Its model has the first
+// trees of the model that it would have had without the limit, and may win.
 func TestALimitKeepsTheModel(t *testing.T) {
 	whole := limited(t, 60, nil)
 	for minutes := 1; minutes < 8; minutes++ {
@@ -313,7 +326,8 @@ func TestALimitKeepsTheModel(t *testing.T) {
 	}
 }
 
-// TestALimitWithoutAModel: before the first tree, and while a sample of the rows is trained, there is none to keep.
+// TestALimitWithoutAModel: a trial that reaches limits.trial before its first tree, or while it trains on a sample of
+// the rows, has timed out: there is no model to keep.
 func TestALimitWithoutAModel(t *testing.T) {
 	w := newWorld(t, 1, func(p *sweep.Plan) { p.Spec.Limits.Trial = 1 })
 	w.run(t, 0)
@@ -330,8 +344,9 @@ func TestALimitWithoutAModel(t *testing.T) {
 	}
 }
 
-// TestALimitAfterATakeover: the time of trees that were saved counts. A trial whose last holder had used up its time is
-// done with the trees that were saved; the model is that of one task with the same limit.
+// TestALimitAfterATakeover: limits.trial counts the time of the trees that an earlier holder has saved. The next holder
+// grows only the trees that are left, none with a limit of three minutes, and the model is that of one task with the
+// same limit.
 func TestALimitAfterATakeover(t *testing.T) {
 	for _, minutes := range []int{3, 5} {
 		alone, taken := limited(t, minutes, nil), limited(t, minutes, nil, 3)
@@ -341,7 +356,7 @@ func TestALimitAfterATakeover(t *testing.T) {
 				minutes, r, minutes)
 		}
 		if !maps.Equal(taken.models(t), alone.models(t)) {
-			t.Errorf("a limit of %d minutes: other models after a takeover than of one task", minutes)
+			t.Errorf("a limit of %d minutes: other models after a takeover than of one task, want the same", minutes)
 		}
 	}
 }

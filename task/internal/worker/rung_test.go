@@ -20,7 +20,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// stopping makes trials of 27 trees with very different learning rates, and stops those behind at 3 and 9 trees.
+// stopping returns a change of a plan that makes trials of 27 trees with very different learning rates, the first the
+// highest, and compares them by a rule at 3 and 9 trees.
 func stopping(rule string) func(*sweep.Plan) {
 	return func(p *sweep.Plan) {
 		p.Spec.Search.Stop = &sweep.Stop{Rule: rule, By: sweep.ByTrees, Eta: 3, MinTrees: 3, Rungs: []int{3, 9}}
@@ -31,8 +32,9 @@ func stopping(rule string) func(*sweep.Plan) {
 	}
 }
 
-// stopped checks that every trial ended as its rungs say, and that each rung's decision can be reproduced from what it
-// records. It returns the numbers of stopped and of done trials.
+// stopped checks that every trial has ended as the records of its rungs say, that each record can be reproduced, and
+// that no checkpoint is left. If calm, every stopped trial has to have a learning curve. It returns the numbers of
+// stopped and of done trials.
 func (w *world) stopped(t *testing.T, calm bool) (stopped, done int) {
 	t.Helper()
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
@@ -76,8 +78,8 @@ func (w *world) stopped(t *testing.T, calm bool) (stopped, done int) {
 	return stopped, done
 }
 
-// way follows a trial from rung to rung. Each decision is made again from what it records. It returns the last rung,
-// and what became of the trial there if it was paused.
+// way follows a trial from rung to rung, and checks that each decision comes out again from what its record has seen.
+// It returns the record of the last rung, and what became of the trial if it was paused there.
 func (w *world) way(t *testing.T, trials *sweepstore.Trials, trial int) (last *sweep.Rung, paused *sweep.Promotion) {
 	t.Helper()
 	for _, step := range w.plan.Spec.Search.Stop.Rungs {
@@ -112,7 +114,8 @@ func (w *world) way(t *testing.T, trials *sweepstore.Trials, trial int) (last *s
 	return last, paused
 }
 
-// TestTrialsBehindAreStopped: one task trains the best trials first, so that later ones are behind.
+// TestTrialsBehindAreStopped: with every rule, of nine trials that one task trains from the best to the worst, some are
+// stopped at a rung and at least one is done, all as their rungs' records say.
 func TestTrialsBehindAreStopped(t *testing.T) {
 	for _, rule := range sweep.StopRules() {
 		t.Run(rule, func(t *testing.T) {
@@ -127,7 +130,8 @@ func TestTrialsBehindAreStopped(t *testing.T) {
 	}
 }
 
-// TestAModelDoesNotDependOnRungs: nor on samples. A trial that continues has the same bytes as without.
+// TestAModelDoesNotDependOnRungs: a trial that is compared at rungs, or by a sample of the rows, and continues has the
+// same model as in a sweep without that.
 func TestAModelDoesNotDependOnRungs(t *testing.T) {
 	for name, compared := range map[string]func(*sweep.Plan){"rungs": stopping(sweep.StopASHA), "samples": bySamples} {
 		with, without := newWorld(t, 1, compared), newWorld(t, 1, func(p *sweep.Plan) {
@@ -142,7 +146,8 @@ func TestAModelDoesNotDependOnRungs(t *testing.T) {
 	}
 }
 
-// TestStoppingOverAFoulStore: lost answers, stalls and takeovers, at rungs and by samples.
+// TestStoppingOverAFoulStore: over a store that loses answers and stalls, every trial ends as the records of its rungs
+// say, with rungs as with samples. Over all seeds some trial is stopped.
 func TestStoppingOverAFoulStore(t *testing.T) {
 	for name, change := range map[string]func(*sweep.Plan){sweep.StopASHA: stopping(sweep.StopASHA),
 		sweep.StopHalving: stopping(sweep.StopHalving), "samples": bySamples} {
@@ -160,8 +165,8 @@ func TestStoppingOverAFoulStore(t *testing.T) {
 	}
 }
 
-// evicted is a store whose machine is told to go while it writes a rung: its writer learns neither whether the write,
-// which succeeds if written says so, has succeeded nor can ask.
+// evicted returns a store whose machine is told to go while it writes the record of a rung. The write succeeds if
+// written is true, but its writer does not learn that, and cannot read the record either. tell tells the machine.
 func evicted(s blob.Store, written bool, tell func()) blob.Store {
 	gone := false
 	away := func() error {
@@ -187,8 +192,9 @@ func evicted(s blob.Store, written bool, tell func()) blob.Store {
 		}}
 }
 
-// TestARungIsNotSkipped: a trial whose holder had to stop at a rung reaches it again, and follows the recorded
-// decision.
+// TestARungIsNotSkipped: a trial whose holder is told to go while it writes the record of a rung reaches the rung again
+// under its next holder, which follows the record if there is one. Every attempt of the task is told to go at a rung,
+// every second one with the record written.
 func TestARungIsNotSkipped(t *testing.T) {
 	w := newWorld(t, 9, stopping(sweep.StopASHA))
 	evictions := 0
@@ -214,7 +220,7 @@ func TestARungIsNotSkipped(t *testing.T) {
 	}
 }
 
-// decisions returns all rungs and promotions of the sweep, without times and without who wrote them, and the models.
+// decisions returns the records of all rungs and promotions, without times and writers, and all models, by object.
 func (w *world) decisions(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -238,7 +244,9 @@ func (w *world) decisions(t *testing.T) map[string]string {
 	return out
 }
 
-// TestHalvingIsTheSameForAnyNumberOfTasks: rungs, what becomes of paused trials, and models.
+// TestHalvingIsTheSameForAnyNumberOfTasks: with halving the records of rungs, what becomes of paused trials, and the
+// models are the same for one, two and five tasks. Of nine trials one in three goes on at each of two rungs, so one is
+// done.
 func TestHalvingIsTheSameForAnyNumberOfTasks(t *testing.T) {
 	var want map[string]string
 	for _, tasks := range []int{1, 2, 5} {
@@ -263,8 +271,9 @@ func TestHalvingIsTheSameForAnyNumberOfTasks(t *testing.T) {
 	}
 }
 
-// TestAPromotedTrialIsTheSame: trials arrive from the worst to the best, so that many are paused and promoted, by
-// several tasks; some have lost their checkpoints. Those that are done have the models of a sweep without rungs.
+// TestAPromotedTrialIsTheSame: trials that were paused, promoted and trained to their end have the models of a sweep
+// without rungs, also if their checkpoints were lost meanwhile. The trials come from the worst to the best, so that
+// many are paused and promoted.
 func TestAPromotedTrialIsTheSame(t *testing.T) {
 	reversed := func(p *sweep.Plan) {
 		stopping(sweep.StopASHA)(p)
@@ -318,7 +327,8 @@ func (w *world) dropAll(t *testing.T) {
 	}
 }
 
-// TestAPausedTrialWhoseScoreIsLost is promoted, and the record says why, so that it can be made again.
+// TestAPausedTrialWhoseScoreIsLost: a paused trial whose rung's record is damaged is promoted, and the verdict says
+// that its score could not be read, so that it can be reproduced.
 func TestAPausedTrialWhoseScoreIsLost(t *testing.T) {
 	w := newWorld(t, 4, stopping(sweep.StopHalving))
 	worker, trials := w.worker(0), sweepstore.NewTrials(w.sweeps, w.plan)
@@ -336,8 +346,8 @@ func TestAPausedTrialWhoseScoreIsLost(t *testing.T) {
 	}
 }
 
-// TestALaterHolderWasFirstAtTheRung: a holder that was taken for dead, and is not, follows what its successor has
-// written at the rung.
+// TestALaterHolderWasFirstAtTheRung: a holder that finds at a rung a record of its successor, which had taken it for
+// dead, follows that record: its result has the score 0.7 of the record.
 func TestALaterHolderWasFirstAtTheRung(t *testing.T) {
 	w := newWorld(t, 1, stopping(sweep.StopASHA))
 	worker := w.worker(0)
@@ -360,8 +370,8 @@ func TestALaterHolderWasFirstAtTheRung(t *testing.T) {
 	}
 }
 
-// TestTheNextBestReplacesAFailedTrial: when nothing is left to train, a promoted trial that has failed no longer keeps
-// others from going on.
+// TestTheNextBestReplacesAFailedTrial: when nothing is left to train, and the trial that was promoted has failed, the
+// other one is promoted in its place and is done. Of two trials with an eta of 3 only one goes on at a rung.
 func TestTheNextBestReplacesAFailedTrial(t *testing.T) {
 	w := newWorld(t, 2, stopping(sweep.StopASHA))
 	worker, best := w.worker(0), -1
@@ -391,17 +401,18 @@ func TestTheNextBestReplacesAFailedTrial(t *testing.T) {
 			p, err)
 	}
 	if err := replayPromotion(w.plan, p); err != nil {
-		t.Error(err)
+		t.Errorf("made the verdict on trial %d again: got error %v, want none", 1-best, err)
 	}
 }
 
-// bySamples makes trials that are compared by what one row in four shows.
+// bySamples changes a plan to trials like those of stopping, which are compared by a training on one row in four.
 func bySamples(p *sweep.Plan) {
 	stopping(sweep.StopASHA)(p)
 	p.Spec.Search.Stop.By, p.Spec.Search.Stop.OneIn, p.Spec.Search.Stop.Rungs = sweep.ByRows, 4, []int{6}
 }
 
-// TestTrialsBehindOnSamplesAreStopped: the decisions are those that the samples give, and can be reproduced.
+// TestTrialsBehindOnSamplesAreStopped: of nine trials that are compared on samples some are stopped and some done, as
+// the records say, and the reason of a stopped one names the sample.
 func TestTrialsBehindOnSamplesAreStopped(t *testing.T) {
 	w := newWorld(t, 9, bySamples)
 	w.run(t, 0)
@@ -423,8 +434,8 @@ func (w *world) model(t *testing.T, trial int) []byte {
 	return data
 }
 
-// TestASampleIsResumed: however often the holders of a trial have to go while it trains on samples, it comes to its
-// end, with the same bytes.
+// TestASampleIsResumed: a trial whose holders are told to go after every checkpoint, in the training on a sample as in
+// the one on all rows, comes to its end with the model of an undisturbed sweep.
 func TestASampleIsResumed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")

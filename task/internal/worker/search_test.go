@@ -24,7 +24,7 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// selecting makes the plan a forward selection among these groups.
+// selecting returns a change of a plan that makes it a forward selection among these groups.
 func selecting(f *sweep.Features) func(*sweep.Plan) {
 	return func(p *sweep.Plan) {
 		sets, open, err := search.Sets(f, 0, 1)
@@ -43,7 +43,8 @@ func selecting(f *sweep.Features) func(*sweep.Plan) {
 	}
 }
 
-// newSelection plans a selection among four groups of one or two columns, in folds if k is above 0.
+// newSelection plans a forward selection among four groups of one column each, beside the table's other columns, in k
+// folds if k is above 0.
 func newSelection(t *testing.T, k int) *world {
 	t.Helper()
 	o := datasettest.Options{Rows: 1500}
@@ -68,9 +69,9 @@ func newSelection(t *testing.T, k int) *world {
 	})
 }
 
-// TestForwardSelection: one task and four come to the same selection, with the same scores and numbers of trees.
-// checkSelection holds each step against the results: it has the best group of the step before, and trials of steps
-// that the selection does not reach are stopped with the reason.
+// TestForwardSelection: one task and four come to the same selection, with the same scores and numbers of trees,
+// without folds and with three. checkSelection checks each step against the results. Trials of steps that the selection
+// does not reach are stopped with the reason.
 func TestForwardSelection(t *testing.T) {
 	for _, k := range []int{0, 3} {
 		t.Run(fmt.Sprint(k, " folds"), func(t *testing.T) {
@@ -81,17 +82,19 @@ func TestForwardSelection(t *testing.T) {
 				selections = append(selections, w.checkSelection(t))
 			}
 			if k == 0 && !strings.Contains(selections[0], "stopped the selection ended") {
-				t.Errorf("no trial shows the end of the selection:\n%s", selections[0])
+				t.Errorf("got the selection\n%s\nwant some trial to be stopped since the selection ended",
+					selections[0])
 			}
 			if selections[0] != selections[1] {
-				t.Errorf("one task and four come to different selections:\n%s\n%s", selections[0], selections[1])
+				t.Errorf("one task comes to the selection\n%s\nand four to\n%s\nwant the same", selections[0],
+					selections[1])
 			}
 		})
 	}
 }
 
-// chosen repeats the selection from the scores alone: the best group of each step, while the score is better than
-// before.
+// chosen repeats a forward selection from the scores on the board alone, in the plainest way: it takes the best group
+// of each step as long as the score is better than before. It returns the groups in their order.
 func chosen(p *sweep.Plan, b sweep.Board) (selected []string) {
 	f, scores := p.Spec.Search.Features, map[int]float64{}
 	for _, row := range b.Rows {
@@ -120,7 +123,8 @@ func chosen(p *sweep.Plan, b sweep.Board) (selected []string) {
 	return selected
 }
 
-// checkSelection checks the trials of a selection against their results, and returns what they trained.
+// checkSelection checks that every trial of a forward selection has the groups that chosen says, or is stopped where
+// the selection has ended, and that every decision can be reproduced. It returns as text what was selected and trained.
 func (w *world) checkSelection(t *testing.T) (text string) {
 	t.Helper()
 	f := w.plan.Spec.Search.Features
@@ -194,7 +198,7 @@ func (w *world) checkSelection(t *testing.T) (text string) {
 	return fmt.Sprintln(selected, over) + text
 }
 
-// population makes the plan one of five members in three generations.
+// population changes a plan to a population of five members, in as many generations as its trials make.
 func population(p *sweep.Plan) {
 	p.Spec.Seed = 3
 	p.Spec.Search.Method, p.Spec.Search.Population = sweep.MethodPBT, 5
@@ -207,9 +211,9 @@ func population(p *sweep.Plan) {
 	}
 }
 
-// TestPopulation: a population has the same members with the same bytes for one task, for four that start at once, and
-// when tasks are interrupted in every generation; each member continues the model of the generation before, and its
-// lineage makes its model again.
+// TestPopulation: a population comes to the same members with the same bytes whether one task trains it, four that
+// start at once, or one that is interrupted in every generation. Each member continues a model of the generation
+// before, and training its lineage again makes its model again: see members.
 func TestPopulation(t *testing.T) {
 	var all []string
 	for _, way := range []string{"one task", "four tasks", "interrupted"} {
@@ -239,12 +243,14 @@ func TestPopulation(t *testing.T) {
 	}
 	for i, text := range all[1:] {
 		if text != all[0] {
-			t.Errorf("one task and way %d come to different populations:\n%.1500s\n%.1500s", i+1, all[0], text)
+			t.Errorf("one task comes to the population\n%.1500s\nand way %d to\n%.1500s\nwant the same", all[0], i+1,
+				text)
 		}
 	}
 }
 
-// members checks every member's decision and lineage, and returns their scores and checksums.
+// members checks every member's decision, parent and number of trees, and that the last member's lineage makes its
+// model again. It returns the members' scores and checksums as text. way is for the messages.
 func (w *world) members(t *testing.T, way string) (text string) {
 	t.Helper()
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
@@ -293,7 +299,8 @@ func (w *world) members(t *testing.T, way string) (text string) {
 	return text
 }
 
-// again trains a member from its lineage, and returns the checksum of its model.
+// again trains a member's lineage one after the other, each from the model before, and then the member, and returns the
+// checksum of its model.
 func (w *world) again(t *testing.T, r *sweep.Result) string {
 	t.Helper()
 	ds := must.Get(dataset.Open(filepath.Join(w.scratch, "datasets", w.plan.Dataset.Name, w.plan.Dataset.Version)))(t)
@@ -316,8 +323,8 @@ func (w *world) again(t *testing.T, r *sweep.Result) string {
 	return fmt.Sprintf("%x", sha256.Sum256(text.Bytes()))
 }
 
-// TestALostModelEndsItsLine: a model that is gone when a member is to continue it ends that member's trial with the
-// reason, and no other's.
+// TestALostModelEndsItsLine: if the model that a member is to continue is damaged, the member's trial fails with that
+// reason, and those that continue other models are done.
 func TestALostModelEndsItsLine(t *testing.T) {
 	w := newWorld(t, 10, population)
 	worker := w.worker(0)

@@ -15,7 +15,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// open leaves all trials but the first open, to be decided by a method that learns.
+// open returns a change of a plan that leaves all trials but the first open, to be decided by a method over these
+// ranges.
 func open(method string, random map[string]sweep.Distribution) func(*sweep.Plan) {
 	return func(p *sweep.Plan) {
 		p.Spec.Seed, p.Spec.EarlyStoppingRounds = 3, 5
@@ -28,6 +29,7 @@ func open(method string, random map[string]sweep.Distribution) func(*sweep.Plan)
 	}
 }
 
+// Ranges for open.
 var (
 	wide = map[string]sweep.Distribution{"num_leaves": {LogInt: []int64{2, 31}},
 		"learning_rate": {LogUniform: []float64{0.02, 0.5}}}
@@ -36,8 +38,8 @@ var (
 		"learning_rate": {Choice: []any{0.05, 0.1, 0.2}}}
 )
 
-// decided returns the decisions of all open trials. It fails unless each trial was trained as decided, no two alike,
-// and every decision can be reproduced from what it records.
+// decided returns the decisions of all open trials. It fails the test unless every trial is done, with the parameters
+// that its decision says, no two with the same, and every decision can be reproduced from its record.
 func (w *world) decided(t *testing.T) map[int]*sweep.Decision {
 	t.Helper()
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
@@ -58,22 +60,22 @@ func (w *world) decided(t *testing.T) map[int]*sweep.Decision {
 		}
 		key := sweep.ConfigurationKey(r.Params)
 		if other, twice := by[key]; twice {
-			t.Errorf("trials %d and %d have trained the same configuration", other, i)
+			t.Errorf("trials %d and %d have both trained %v, want different configurations", other, i, r.Params)
 		}
 		by[key] = i
 
 		d := decisions[i]
 		if !trial.Open {
 			if d != nil {
-				t.Errorf("trial %d stands in the plan, and was decided: %+v", i, d)
+				t.Errorf("trial %d is listed in the plan and has the decision %+v, want none", i, d)
 			}
 			continue
 		}
 		if d == nil {
-			t.Fatalf("trial %d has trained, and there is no decision", i)
+			t.Fatalf("trial %d is open and has trained without a decision, want one", i)
 		}
 		if sweep.ConfigurationKey(d.Params) != key {
-			t.Errorf("trial %d was trained with %v; its decision says %v", i, r.Params, d.Params)
+			t.Errorf("trial %d was trained with %v, want what its decision says, %v", i, r.Params, d.Params)
 		}
 		if err := replay(w.plan, d); err != nil {
 			t.Errorf("made the decision about trial %d again: %v", i, err)
@@ -82,7 +84,8 @@ func (w *world) decided(t *testing.T) map[int]*sweep.Decision {
 	return decisions
 }
 
-// TestOpenTrialsAreDecided: one task decides them one after the other, each knowing all before.
+// TestOpenTrialsAreDecided: one task decides open trials one after the other, each from the results of all trials
+// before. At least one is proposed by the Gaussian process.
 func TestOpenTrialsAreDecided(t *testing.T) {
 	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP} {
 		t.Run(method, func(t *testing.T) {
@@ -103,13 +106,15 @@ func TestOpenTrialsAreDecided(t *testing.T) {
 				}
 			}
 			if learnt == 0 {
-				t.Error("no trial was proposed by a model of the results")
+				t.Error("no trial was proposed by a model of the results, want at least one")
 			}
 		})
 	}
 }
 
-// TestOpenTrialsOfSeveralObjectives: results have what the objectives need, and decisions the others' values.
+// TestOpenTrialsOfSeveralObjectives: the last decision of a sweep with three objectives has seen every trial with its
+// values in all three, and is made by the Gaussian process with weights. Every result has a standard error of its
+// score.
 func TestOpenTrialsOfSeveralObjectives(t *testing.T) {
 	w := newWorld(t, 11, func(p *sweep.Plan) {
 		open(sweep.MethodGP, wide)(p)
@@ -134,7 +139,8 @@ func TestOpenTrialsOfSeveralObjectives(t *testing.T) {
 	}
 }
 
-// TestADamagedDecision: what the trial was to train cannot be recovered, so it fails and the sweep continues.
+// TestADamagedDecision: an open trial whose decision is damaged fails with that reason, since it is not known what it
+// was to train, and the other trials are done.
 func TestADamagedDecision(t *testing.T) {
 	w := newWorld(t, 4, open(sweep.MethodGP, wide))
 	w.put(t, sweep.Names(w.plan.Sweep).Decision(2), "damaged")
@@ -151,7 +157,8 @@ func TestADamagedDecision(t *testing.T) {
 	}
 }
 
-// TestNoConfigurationIsLeft: a space smaller than planned fails the surplus trials, and nothing else.
+// TestNoConfigurationIsLeft: where a space has nine configurations for eleven open trials, the two that are left over
+// fail with that reason, and all others are done.
 func TestNoConfigurationIsLeft(t *testing.T) {
 	w := newWorld(t, 12, open(sweep.MethodGP, narrow))
 	w.run(t, 0)
@@ -160,7 +167,7 @@ func TestNoConfigurationIsLeft(t *testing.T) {
 		r := w.result(t, i)
 		counts[r.Status]++
 		if r.Status == sweep.StatusFailed && !strings.Contains(r.Reason, "no configuration is left") {
-			t.Errorf("trial %d failed because of %q", i, r.Reason)
+			t.Errorf("trial %d failed because of %q, want that no configuration is left", i, r.Reason)
 		}
 	}
 	if want := "map[done:10 failed:2]"; fmt.Sprint(counts) != want {
@@ -168,8 +175,9 @@ func TestNoConfigurationIsLeft(t *testing.T) {
 	}
 }
 
-// TestOneTaskIsInterrupted: whatever the moment at which the only task of a search that learns is killed, its successor
-// proposes what it would have proposed, and trains the same models: it goes on with what was begun first.
+// TestOneTaskIsInterrupted: if the only task of a search that learns is killed, just after it has written an object of
+// any kind, its next attempt goes on with what was begun first. So it comes to the same configurations and scores as a
+// task that was not killed.
 func TestOneTaskIsInterrupted(t *testing.T) {
 	asha := &sweep.Stop{Rule: sweep.StopASHA, By: sweep.ByTrees, MinTrees: 2, Eta: 2, Rungs: []int{2, 4}}
 	for name, stop := range map[string]*sweep.Stop{"": nil, " with asha": asha} {
@@ -208,7 +216,7 @@ func TestOneTaskIsInterrupted(t *testing.T) {
 	}
 }
 
-// replay makes a recorded decision again, from what it has seen.
+// replay makes a recorded decision again, from what it has seen. It returns an error if another one comes out.
 func replay(p *sweep.Plan, d *sweep.Decision) error {
 	s, err := search.Decide(p, d.Trial, d.Seen, d.Refused)
 	if err != nil {
@@ -223,7 +231,8 @@ func replay(p *sweep.Plan, d *sweep.Decision) error {
 	return nil
 }
 
-// replayPromotion makes a recorded verdict on a paused trial again, from what it has seen.
+// replayPromotion makes a recorded verdict on a paused trial again, from what it has seen. It returns an error if
+// another one comes out.
 func replayPromotion(p *sweep.Plan, r *sweep.Promotion) error {
 	if r.Unread && r.Promoted { // nothing could be compared
 		return nil
@@ -236,8 +245,8 @@ func replayPromotion(p *sweep.Plan, r *sweep.Promotion) error {
 	return nil
 }
 
-// TestValueChoosesAnotherTrial: of the same trials the value has another best one than log loss, which still stops them
-// all, and whose curves say so; the models are the same bytes for any number of threads.
+// TestValueChoosesAnotherTrial: a sweep by a value of the table and one by log loss train the same models, since log
+// loss stops the trials of both, as their curves say. But they have different best trials. One sweep has three threads.
 func TestValueChoosesAnotherTrial(t *testing.T) {
 	const value = "value(prediction > 0.35 ? 2 * label - 1 : 0)"
 	run := func(metric string, maximize bool, threads int) (w *world, best int) {
@@ -252,7 +261,7 @@ func TestValueChoosesAnotherTrial(t *testing.T) {
 		for i := range w.plan.Trials {
 			r, than := w.result(t, i), w.result(t, best)
 			if r.Score != r.Metrics[metric] {
-				t.Errorf("trial %d has the score %v of %v", i, r.Score, r.Metrics)
+				t.Errorf("trial %d has the score %v, want its %s of %v", i, r.Score, metric, r.Metrics)
 			}
 			if r.Score != than.Score && (r.Score > than.Score) == maximize {
 				best = i
@@ -263,18 +272,19 @@ func TestValueChoosesAnotherTrial(t *testing.T) {
 	loss, byLoss := run("log_loss", false, 1)
 	own, byValue := run(value, true, 3)
 	if byLoss == byValue {
-		t.Errorf("both choose trial %d", byLoss)
+		t.Errorf("trial %d is the best by log loss and by the value, want different ones", byLoss)
 	}
 	a, b := loss.models(t), own.models(t)
 	for i := range a {
 		if a[i] != b[i] || loss.result(t, i).BestIteration != own.result(t, i).BestIteration {
-			t.Errorf("trial %d is another model where a value chooses", i)
+			t.Errorf("trial %d has another model where a value chooses, want the same", i)
 		}
 	}
 
 	trials := sweepstore.NewTrials(own.sweeps, own.plan)
 	c, err := trials.Curve(t.Context(), 0, 0)
 	if err != nil || c.Metric != "log_loss" || len(c.Scores) != own.result(t, 0).TreesGrown {
-		t.Errorf("the learning curve is %+v, %v", c, err)
+		t.Errorf("the learning curve is %+v (error %v), want log_loss after each of %d trees", c, err,
+			own.result(t, 0).TreesGrown)
 	}
 }

@@ -17,7 +17,8 @@ import (
 	"coppice/internal/team"
 )
 
-// finally plans two trials and a final training by that many machines.
+// finally plans two trials and a final training by so many machines, with 150 trees, so that it takes a while. changes
+// edit the options of the table or the plan; each is called for both.
 func finally(t *testing.T, machines int, change ...func(*datasettest.Options, *sweep.Plan)) *world {
 	t.Helper()
 	o := datasettest.Options{Rows: 1500, Encodings: "{final: true}"}
@@ -37,7 +38,7 @@ func finally(t *testing.T, machines int, change ...func(*datasettest.Options, *s
 	})
 }
 
-// on is a task on a machine of its own.
+// on returns a task on a machine of its own, which others can reach.
 func (w *world) on(t *testing.T, machine int) *Worker {
 	t.Helper()
 	k := w.worker(machine)
@@ -45,8 +46,9 @@ func (w *world) on(t *testing.T, machine int) *Worker {
 	return k
 }
 
-// TestTheFinalTrainingOfSeveralMachines: the model is that of one machine: with all machines, with one of those that
-// the spec wants, with more tasks than that, and when in the middle an assistant or the holder is told to go.
+// TestTheFinalTrainingOfSeveralMachines: a final training by three machines has the bytes of one by a single machine.
+// That holds with as many tasks, with one, with more than machines are wanted, and if an assistant or the holder is
+// told to go once the holder has saved a checkpoint. Another task then takes the holder's trial over.
 func TestTheFinalTrainingOfSeveralMachines(t *testing.T) {
 	alone := finally(t, 0)
 	must.Do(t, alone.on(t, 0).Run(t.Context()))
@@ -96,7 +98,8 @@ func TestTheFinalTrainingOfSeveralMachines(t *testing.T) {
 				got == want, r.Claim, r.Usage, tc.claim, tc.few)
 		}
 		if text := r.Usage.Together(); strings.Contains(text, "one machine") != (r.Usage.Machines == 1) {
-			t.Errorf("%s: %d machines are told as %q", tc.name, r.Usage.Machines, text)
+			t.Errorf("%s: %d machines are described as %q; want \"one machine\" in it exactly for one", tc.name,
+				r.Usage.Machines, text)
 		}
 		if tc.goes == "assistant" && r.Usage.Teams < 2 {
 			t.Errorf("%s: %d teams, want another one after it", tc.name, r.Usage.Teams)
@@ -104,7 +107,8 @@ func TestTheFinalTrainingOfSeveralMachines(t *testing.T) {
 	}
 }
 
-// TestWhoHasRoom: a task has room in its own team, even a full one that meets anew.
+// TestWhoHasRoom: a task can be of use to a team of two machines if it is a member, or if there are fewer members than
+// two. The cases are the objects of the folder where the team meets; the task's own id is a.
 func TestWhoHasRoom(t *testing.T) {
 	const own = "a"
 	for _, tc := range []struct {
@@ -134,7 +138,8 @@ func TestWhoHasRoom(t *testing.T) {
 	}
 }
 
-// TestOneTaskOfAMachineTakesPart: tasks that share a machine do not train its rows twice.
+// TestOneTaskOfAMachineTakesPart: of two tasks that share a machine only one can join a training. The other one gets
+// neither a place nor an error, and can join once the first has left.
 func TestOneTaskOfAMachineTakesPart(t *testing.T) {
 	w := finally(t, 3)
 	a, b := w.on(t, 0), w.on(t, 1)
@@ -158,7 +163,8 @@ func TestOneTaskOfAMachineTakesPart(t *testing.T) {
 	}
 }
 
-// TestAnAssistantThatFailsIsIdle: a panic ends no more than this task's part, and it does not stay for that.
+// TestAnAssistantThatFailsIsIdle: a panic in an assistant's training ends only its part in it, and the task counts as
+// idle from then on.
 func TestAnAssistantThatFailsIsIdle(t *testing.T) {
 	w := finally(t, 3)
 	must.Do(t, w.on(t, 0).Run(t.Context()))
@@ -177,11 +183,12 @@ func TestAnAssistantThatFailsIsIdle(t *testing.T) {
 	}
 	<-l.assistant.done
 	if l.help(t.Context(), 2, 0) {
-		t.Error("a task whose part has failed counts as busy")
+		t.Error("a task whose part has failed is of use to the training, want it not to be")
 	}
 }
 
-// TestAnAssistantThatIsCutOffIsIdle: one that was in a team, and finds no way back into one, does not stay for ever.
+// TestAnAssistantThatIsCutOffIsIdle: an assistant is of use while it is in a team, and not any more when it has been
+// without one for longer than the takeover time, here a nanosecond.
 func TestAnAssistantThatIsCutOffIsIdle(t *testing.T) {
 	w := finally(t, 2)
 	w.plan.Takeover = 1
@@ -206,9 +213,9 @@ func TestAnAssistantThatIsCutOffIsIdle(t *testing.T) {
 	}
 }
 
-// TestTheFinalTraining: the winner's configuration is trained again on the rows of all splits once all other trials
-// have ended, with the same bytes for one task and for four that start at once, and where every trial is paused at a
-// rung.
+// TestTheFinalTraining: the final training trains the winner's configuration again, with the winner's number of trees
+// and score, on the rows of all splits, after all other trials have ended. It has the same bytes for one task and for
+// four that start at once. That holds also where every trial is paused at a rung.
 func TestTheFinalTraining(t *testing.T) {
 	for name, change := range map[string]func(*sweep.Plan){
 		"all trials end": func(*sweep.Plan) {},
@@ -242,13 +249,13 @@ func TestTheFinalTraining(t *testing.T) {
 			texts = append(texts, w.refit(t))
 		}
 		if texts[0] != texts[1] {
-			t.Errorf("%s: one task and four have trained different final models", name)
+			t.Errorf("%s: one task and four have trained different final models, want the same", name)
 		}
 	}
 }
 
-// TestTheFinalTrainingOfClasses: trees are counted by round, of which each has one for every class, so that the final
-// training has as many rounds as the winner and not as many as the winner has trees.
+// TestTheFinalTrainingOfClasses: with forty classes, each round grows a tree for every class. The final training has as
+// many rounds as the winner, and not as many rounds as the winner has single trees.
 func TestTheFinalTrainingOfClasses(t *testing.T) {
 	o := datasettest.Options{Rows: 1500, Label: "{column: site, kind: classes}", Encodings: "{final: true}"}
 	w := newWorldOn(t, o, 2, func(p *sweep.Plan) {
@@ -271,7 +278,8 @@ func TestTheFinalTrainingOfClasses(t *testing.T) {
 	}
 }
 
-// TestTheFinalTrainingHasNothingToTrain: without a trial that may win it ends untrained, and the task ends.
+// TestTheFinalTrainingHasNothingToTrain: if no trial meets the requirements, the final training is stopped with the
+// reason, and the task ends.
 func TestTheFinalTrainingHasNothingToTrain(t *testing.T) {
 	w := newWorld(t, 2, func(p *sweep.Plan) {
 		p.Spec.Require = []string{"trees < 0"}
@@ -283,7 +291,8 @@ func TestTheFinalTrainingHasNothingToTrain(t *testing.T) {
 	}
 }
 
-// TestARefitHasTheThreadsOfItsMachine: as many as all tasks of it together, but no more than it has.
+// TestARefitHasTheThreadsOfItsMachine: a refit has as many threads as all tasks of its machine together, but no more
+// than there are processors, unless a single task has more. Any other trial has those of a task.
 func TestARefitHasTheThreadsOfItsMachine(t *testing.T) {
 	has := runtime.GOMAXPROCS(0)
 	for _, tc := range []struct{ tasks, threads, want int }{{1, 1, 1}, {1000, 1, has}, {1, has + 5, has + 5}} {
@@ -293,7 +302,7 @@ func TestARefitHasTheThreadsOfItsMachine(t *testing.T) {
 				tc.threads, has, got, tc.want)
 		}
 		if got := w.threads(sweep.Trial{}); got != tc.threads {
-			t.Errorf("a trial of %d threads has %d", tc.threads, got)
+			t.Errorf("a trial has %d threads, expected those of a task, %d", got, tc.threads)
 		}
 	}
 }

@@ -27,8 +27,8 @@ import (
 	"coppice/task/internal/stage"
 )
 
-// TestSameModelsHoweverManyTasks: one task and three with more threads train the same models, and each trial is
-// claimed, reported and announced once.
+// TestSameModelsHoweverManyTasks: one task with one thread, and three tasks with three threads each, train the same
+// models. Each trial is claimed once, and its end is published once, with its score.
 func TestSameModelsHoweverManyTasks(t *testing.T) {
 	alone := newWorld(t, 7, nil)
 	alone.run(t, 0)
@@ -37,7 +37,7 @@ func TestSameModelsHoweverManyTasks(t *testing.T) {
 	a, b := alone.models(t), together.models(t)
 	for i := range a {
 		if a[i] != b[i] {
-			t.Errorf("trial %d differs between one task and three", i)
+			t.Errorf("trial %d has other files with three tasks than with one, want the same", i)
 		}
 	}
 	if n := len(together.published.messages); n != 7 {
@@ -56,7 +56,7 @@ func TestSameModelsHoweverManyTasks(t *testing.T) {
 	for i := range 7 {
 		if _, err := together.sweeps.Stat(t.Context(), "sweeps/test-1/trials/"+fmt.Sprintf("%04d", i)+
 			"/claims/1"); !errors.Is(err, blob.ErrNotExist) {
-			t.Errorf("trial %d was claimed twice: %v", i, err)
+			t.Errorf("trial %d: looked for a second claim: got error %v, want ErrNotExist", i, err)
 		}
 	}
 }
@@ -83,8 +83,8 @@ func TestResultSaysWhatTheModelDoes(t *testing.T) {
 	}
 }
 
-// TestABadCandidateIsAResult: a trial with a wrong parameter fails with the reason, and the task goes on with the
-// others, also if no message arrives.
+// TestABadCandidateIsAResult: a trial with a wrong parameter has a failed result with the reason. The task goes on with
+// the others, also if no message can be published.
 func TestABadCandidateIsAResult(t *testing.T) {
 	w := newWorld(t, 3, func(p *sweep.Plan) { p.Trials[1].Params["num_leaves"] = "many" })
 	w.published.err = errors.New("no broker") // and messages may be lost
@@ -100,8 +100,9 @@ func TestABadCandidateIsAResult(t *testing.T) {
 	}
 }
 
-// TestEarlierClaims: what a task makes of claims on the second of two trials: after how long, under which claim and
-// how the trial ends.
+// TestEarlierClaims: a task takes a trial that has claims over at once if an earlier attempt of its own made the last
+// one, or if that was released. Otherwise it takes the trial over after a minute, the takeover time. A trial on which
+// five tasks have died has failed. The cases are claims on the second of two trials; the first is trained in any case.
 func TestEarlierClaims(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
@@ -140,7 +141,8 @@ func TestEarlierClaims(t *testing.T) {
 			_, err := blob.ReadJSON(t.Context(), w.sweeps, names.Claim(1, r.Claim), &c)
 			if err != nil || c.Job != tc.job || r.Claim != tc.claim || r.Attempt != tc.attempt || took < tc.from ||
 				took > tc.to {
-				t.Errorf("%s: ended after %s: %+v, under %+v (%v)", tc.name, took, r, c, err)
+				t.Errorf("%s: ended after %s: %+v, under claim %+v (error %v); want claim %d of job %q and attempt "+
+					"%d, after %s to %s", tc.name, took, r, c, err, tc.claim, tc.job, tc.attempt, tc.from, tc.to)
 			}
 			want := sweep.StatusDone
 			if tc.failed != "" {
@@ -156,7 +158,9 @@ func TestEarlierClaims(t *testing.T) {
 	}
 }
 
-// TestWhileItTrains: what others write at its first heartbeat ends a training, and what they have written stays.
+// TestWhileItTrains: a training ends at its next heartbeat if the sweep was cancelled, or if another task has taken
+// over or ended the trial. The other task's result stays. Only after a cancellation the task does not go on with the
+// next trial.
 func TestWhileItTrains(t *testing.T) {
 	other := sweep.Result{Format: 1, Sweep: "test-1", Trial: 0, Status: sweep.StatusFailed, Reason: "by another task"}
 	for name, tc := range map[string]struct {
@@ -192,7 +196,7 @@ func TestWhileItTrains(t *testing.T) {
 	}
 }
 
-// TestLeavesTheLivingAlone: a trial whose task gives signs of life is not taken from it.
+// TestLeavesTheLivingAlone: a task does not take over a trial whose holder writes heartbeats, and ends without it.
 func TestLeavesTheLivingAlone(t *testing.T) {
 	w := newWorld(t, 2, nil)
 	synctest.Test(t, func(t *testing.T) {
@@ -207,14 +211,15 @@ func TestLeavesTheLivingAlone(t *testing.T) {
 		w.run(t, 0)
 		stop()
 		other.Wait()
-		if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Claim(1, 1)); !errors.Is(err,
-			blob.ErrNotExist) {
-			t.Error("a trial was taken from a living task")
+		_, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Claim(1, 1))
+		if !errors.Is(err, blob.ErrNotExist) {
+			t.Errorf("looked for a claim after that of the living holder: got error %v, want ErrNotExist", err)
 		}
 	})
 }
 
-// TestTheFirstResultWins: a result that was written first stays, and the later one is not announced.
+// TestTheFirstResultWins: if another task has written a trial's result just before, that result stays, and this task
+// publishes no message.
 func TestTheFirstResultWins(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	first := sweep.Result{Format: 1, Sweep: "test-1", Trial: 0, Claim: 1, Status: sweep.StatusFailed, Reason: "mine"}
@@ -224,14 +229,16 @@ func TestTheFirstResultWins(t *testing.T) {
 	})
 	runs(t, worker)
 	if r := w.result(t, 0); r.Reason != "mine" || len(w.published.messages) != 0 {
-		t.Errorf("a later result replaced or announced itself: %+v, %d messages", r, len(w.published.messages))
+		t.Errorf("the result is %+v after %d messages; want the one that was written first, and no message", r,
+			len(w.published.messages))
 	}
 }
 
+// errBroken is the error of a store that fails.
 var errBroken = errors.New("storage is out of reach")
 
-// TestStorageFailures: what a result depends on is tried again; what only saves time, or is looked at, is not worth
-// failing for.
+// TestStorageFailures: a task that cannot write a claim, a file or a result ends with a transient error, so that Batch
+// tries again. One that cannot write heartbeats, checkpoints or curves trains its trial all the same.
 func TestStorageFailures(t *testing.T) {
 	for part, ends := range map[string]bool{"claims": true, "model.txt": true, "test.scores": true, "result.json": true,
 		"heartbeats": false, "checkpoints": false, "/curves/": false} {
@@ -248,7 +255,8 @@ func TestStorageFailures(t *testing.T) {
 	}
 }
 
-// TestDamagedDatasetIsPermanent: a damaged or missing dataset is an error that no other attempt mends.
+// TestDamagedDatasetIsPermanent: a damaged or missing dataset is an error that is not transient, since no other attempt
+// would mend it.
 func TestDamagedDatasetIsPermanent(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	name := sweep.DatasetDir(w.plan.Dataset.Name, w.plan.Dataset.Version) + "train/rows.arrow"
@@ -267,7 +275,8 @@ func TestDamagedDatasetIsPermanent(t *testing.T) {
 	}
 }
 
-// TestAnEndedSweepTrainsNothing: machines that start after the aggregator has concluded cost as little as possible.
+// TestAnEndedSweepTrainsNothing: a task that starts after the sweep's ending was written writes nothing about any
+// trial.
 func TestAnEndedSweepTrainsNothing(t *testing.T) {
 	w := newWorld(t, 2, nil)
 	w.putJSON(t, sweep.Names(w.plan.Sweep).Ending(), sweep.Ending{Format: 1, Sweep: w.plan.Sweep})
@@ -277,8 +286,8 @@ func TestAnEndedSweepTrainsNothing(t *testing.T) {
 	}
 }
 
-// TestAliveWhileUploading: a task whose bucket takes longer for a file than the takeover time still holds its trial;
-// another task that starts meanwhile does not take it.
+// TestAliveWhileUploading: a task keeps its trial while it uploads a file, even if that takes five times the takeover
+// time and another task starts meanwhile.
 func TestAliveWhileUploading(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	synctest.Test(t, func(t *testing.T) {
@@ -299,8 +308,9 @@ func TestAliveWhileUploading(t *testing.T) {
 	})
 }
 
-// TestAHeartbeatThatHangs: a store that hangs on heartbeats delays the holder by a small part of the takeover time, and
-// the holder still notices that the sweep was cancelled, or that another task has taken or ended its trial.
+// TestAHeartbeatThatHangs: a heartbeat that the store does not answer delays the holder by at most a quarter of the
+// takeover time. The holder notices all the same that the sweep was cancelled, or that another task has taken over or
+// ended its trial.
 func TestAHeartbeatThatHangs(t *testing.T) {
 	names := sweep.Names("test-1")
 	for name, tc := range map[string]struct {
@@ -342,8 +352,9 @@ func TestAHeartbeatThatHangs(t *testing.T) {
 	}
 }
 
-// TestClassify: why a training ended early, by its error, that of its task's context, and the cause for which the
-// trial's context was cancelled. Where several hold, the first of the table's order decides.
+// TestClassify: classify says why a training ended early, by its error, the error of the task's context, and the cause
+// for which the trial's context was cancelled. Where several reasons hold, the one that comes first in the table
+// counts.
 func TestClassify(t *testing.T) {
 	store := problem.As(problem.Transient, errors.New("the store is gone"))
 	damaged, paused := fmt.Errorf("%w: found late", errCopy), &pausedError{3}
@@ -392,8 +403,8 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// TestWhatIsWorthAnotherAttempt: Batch retries a task whose error is transient; any other fails the sweep's job at
-// once.
+// TestWhatIsWorthAnotherAttempt: retryable makes an error transient, so that Batch retries the task, unless it is about
+// the input, the setup, damaged or missing objects, or another version.
 func TestWhatIsWorthAnotherAttempt(t *testing.T) {
 	for _, tc := range []struct {
 		err       error
@@ -423,8 +434,8 @@ func TestWhatIsWorthAnotherAttempt(t *testing.T) {
 	}
 }
 
-// TestATaskToldToStopIsTriedAgain: once a task is told to stop, any error ends it with the code that Batch retries,
-// whatever the error's cause is.
+// TestATaskToldToStopIsTriedAgain: Transient gives every error the exit code that Batch retries, whatever its kind. It
+// is for a task that was told to stop.
 func TestATaskToldToStopIsTriedAgain(t *testing.T) {
 	for _, cause := range []error{
 		errors.New("connection reset"),

@@ -20,7 +20,7 @@ import (
 	"coppice/internal/sweep"
 )
 
-// world is a sweep that is planned and staged in memory.
+// world is a planned sweep and its staged dataset, in buckets in memory, with the messages that tasks have published.
 type world struct {
 	datasets, sweeps blob.Store
 	scratch          string
@@ -29,6 +29,7 @@ type world struct {
 	published        published
 }
 
+// published is a publisher that keeps what it is given. Every call returns err.
 type published struct {
 	mu       sync.Mutex
 	messages []sweep.ScoreMessage
@@ -53,6 +54,7 @@ func newWorld(t *testing.T, trials int, change func(*sweep.Plan)) *world {
 	return newWorldOn(t, datasettest.Options{Rows: 1500}, trials, change)
 }
 
+// newWorldOn is newWorld on a table of the caller's choice.
 func newWorldOn(t *testing.T, o datasettest.Options, trials int, change func(*sweep.Plan)) *world {
 	t.Helper()
 	w := &world{datasets: blob.Memory(), sweeps: blob.Memory(), scratch: t.TempDir()}
@@ -67,6 +69,8 @@ func newWorldOn(t *testing.T, o datasettest.Options, trials int, change func(*sw
 	return w
 }
 
+// newPlan returns a plan of listed trials for three tasks: trial i has 8 trees at most with 4+i leaves, and stops
+// early.
 func newPlan(m *dataset.Manifest, trials int) *sweep.Plan {
 	p := &sweep.Plan{Format: 1, Sweep: "test-1", Maximize: true, Metrics: []string{"log_loss", "auc", "precision@5%"},
 		Dataset: sweep.DatasetRef{Name: m.Name, Version: m.Version},
@@ -85,6 +89,7 @@ func newPlan(m *dataset.Manifest, trials int) *sweep.Plan {
 	return p
 }
 
+// worker returns a task of the sweep in its first attempt, on the one machine of this world.
 func (w *world) worker(task int) *Worker {
 	return &Worker{Datasets: w.datasets, Sweeps: w.sweeps, Scores: &w.published,
 		Log:   slog.New(slog.NewTextHandler(io.Discard, nil)),
@@ -98,12 +103,13 @@ func (w *world) run(t *testing.T, task int) {
 	runs(t, w.worker(task))
 }
 
+// runs runs a worker, which has to end without an error.
 func runs(t *testing.T, worker *Worker) {
 	t.Helper()
 	must.Do(t, worker.Run(t.Context()))
 }
 
-// tasks runs so many at once, until all have ended well.
+// tasks runs so many tasks at once until all have ended, which has to be without an error.
 func (w *world) tasks(t *testing.T, n int) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -117,7 +123,7 @@ func (w *world) tasks(t *testing.T, n int) {
 	all.Wait()
 }
 
-// calmModels are the models of a sweep that nothing disturbs.
+// calmModels returns the models of a sweep that nothing disturbs, by trial, for comparison.
 func calmModels(t *testing.T, trials int, change func(*sweep.Plan)) map[int]string {
 	t.Helper()
 	w := newWorld(t, trials, change)
@@ -145,13 +151,15 @@ func (w *world) putJSON(t *testing.T, name string, v any) {
 	w.put(t, name, string(data))
 }
 
+// result reads the result of a trial, which has to have one.
 func (w *world) result(t *testing.T, trial int) *sweep.Result {
 	t.Helper()
 	data, _ := must.Get2(blob.ReadAll(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(trial), 1<<20))(t)
 	return must.Get(sweep.DecodeResult(data))(t)
 }
 
-// models returns, by trial, the model's bytes and the scores of both parts.
+// models returns the files of every trial as text, by trial: the model, and its scores on the calibration and test
+// rows. All trials have to be done.
 func (w *world) models(t *testing.T) map[int]string {
 	t.Helper()
 	out := map[int]string{}
@@ -172,14 +180,14 @@ func (w *world) models(t *testing.T) map[int]string {
 	return out
 }
 
-// claimed writes another task's claim on a trial.
+// claimed writes a claim of a trial by any task and attempt.
 func (w *world) claimed(t *testing.T, trial, claim, task, attempt int) {
 	t.Helper()
 	c := sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: attempt}
 	w.putJSON(t, sweep.Names(w.plan.Sweep).Claim(trial, claim), c)
 }
 
-// before acts once, before the first write of a name that contains part.
+// before returns a store that calls act once, before the first write of a name that contains part.
 func before(s blob.Store, part string, act func()) blob.Store {
 	var once sync.Once
 	return instead(s, part, func(context.Context) error {
@@ -188,7 +196,7 @@ func before(s blob.Store, part string, act func()) blob.Store {
 	})
 }
 
-// after acts whenever an object whose name contains part has been written.
+// after returns a store that calls act whenever an object whose name contains part has been written.
 func after(s blob.Store, part string, act func()) blob.Store {
 	return &blobtest.Hooked{Store: s, After: func(_ context.Context, call blobtest.Call, name string, err error) error {
 		if err == nil && call == blobtest.Put && strings.Contains(name, part) {
@@ -198,12 +206,13 @@ func after(s blob.Store, part string, act func()) blob.Store {
 	}}
 }
 
-// broken fails every write of a name that contains part.
+// broken returns a store that fails every write of a name that contains part with errBroken.
 func broken(s blob.Store, part string) blob.Store {
 	return instead(s, part, func(context.Context) error { return errBroken })
 }
 
-// instead answers every write of a name that contains part with an error; with none it is done.
+// instead returns a store that asks answer before every write of a name that contains part. If that is an error the
+// write fails with it; otherwise it is done.
 func instead(s blob.Store, part string, answer func(context.Context) error) blob.Store {
 	return blobtest.Before(s, blobtest.Put, func(ctx context.Context, name string) error {
 		if strings.Contains(name, part) {
@@ -213,7 +222,7 @@ func instead(s blob.Store, part string, answer func(context.Context) error) blob
 	})
 }
 
-// slow makes a trial that ends only when interrupted.
+// slow makes the first trial one that ends only when it is interrupted.
 func slow(p *sweep.Plan) {
 	p.Trials[0].Params["num_iterations"], p.Trials[0].Params["early_stopping_round"] = 1e6, 0.0
 	p.Heartbeat = sweep.Duration(time.Millisecond)
