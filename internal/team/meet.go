@@ -29,26 +29,26 @@ import (
 	"coppice/internal/strictjson"
 )
 
-// Board is where workers find each other: small objects below a folder of object storage, which ends in a slash. They
-// are created once and never changed.
+// Board is where workers find each other: small objects in a folder of object storage, which are created once and never
+// changed.
 type Board struct {
 	store  blob.Store
-	folder string
+	folder string // ends in a slash
 }
 
-// Bucket is the board below a folder of a store.
+// Bucket returns the board in a folder of a store. The folder's name ends in a slash.
 func Bucket(s blob.Store, folder string) Board { return Board{s, folder} }
 
-// maxObject bounds an object of a board: the names of 256 workers.
+// maxObject is the most bytes of an object of a board, enough for the names of 256 workers.
 const maxObject = 64 << 10
 
-// create writes an object, and does nothing if there is one of that name.
+// create writes an object. It does nothing if there already is an object of this name.
 func (b Board) create(ctx context.Context, name string, data []byte) error {
 	_, err := blob.Create(ctx, b.store, b.folder+name, data)
 	return err
 }
 
-// read returns an object, or an error that is fs.ErrNotExist.
+// read returns the contents of an object. The error is fs.ErrNotExist if there is no such object.
 func (b Board) read(ctx context.Context, name string) ([]byte, error) {
 	data, _, err := blob.ReadAll(ctx, b.store, b.folder+name, maxObject)
 	return data, err
@@ -67,26 +67,27 @@ func (b Board) list(ctx context.Context, folder string) (names []string, err err
 
 // Objects of a board:
 //
-//	epochs/00000003/workers/ID   a worker that would take part in epoch 3 (announcement), created by itself
-//	epochs/00000003/members      who takes part, in the order of their ranks, created by the worker that leads
+//	epochs/00000003/workers/ID   a worker wants to take part in epoch 3 (announcement); created by this worker
+//	epochs/00000003/members      who takes part in epoch 3, by rank (members); created by the leader
 //
-// An epoch ends when one of its members is gone. The others, and newcomers, announce themselves for the next.
+// An epoch ends when one of its members is gone. The others, and new workers, announce themselves for the next one.
 
-// announcement is what the others have to know of a worker.
+// announcement is what other workers need to connect to a worker.
 type announcement struct {
 	Address     string `json:"address"`
 	Certificate []byte `json:"certificate"` // DER; its key was made for this process
 }
 
-// members is the decision who takes part in an epoch.
+// members is the leader's decision on who takes part in an epoch.
 type members struct {
-	IDs []string `json:"ids"`
+	IDs []string `json:"ids"` // by rank; the leader is the first
 }
 
-// mostWorkers bounds a team.
+// mostWorkers is the most workers of a team.
 const mostWorkers = 256
 
-// check refuses a decision that no leader writes: too many members, or names that are none or double.
+// check returns an error if no leader can have written this: there are too many members, or a name is invalid or occurs
+// twice. name is the object's, for the error.
 func (m *members) check(name string) error {
 	if len(m.IDs) > mostWorkers {
 		return fmt.Errorf("read %s: %d workers; %d at most", name, len(m.IDs), mostWorkers)
@@ -99,20 +100,23 @@ func (m *members) check(name string) error {
 	return nil
 }
 
-// plainID is what a worker may be called: part of an object's name.
+// plainID matches valid names of workers, which are parts of object names.
 var plainID = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z-]{0,99}$`)
 
+// epochFolder is the folder of an epoch's objects.
 func epochFolder(epoch int) string { return fmt.Sprintf("epochs/%08d/", epoch) }
 
-// nextEpoch returns the first epoch that nobody has decided, and whether there is already a worker that waits for it.
+// nextEpoch returns the epoch after the last one whose members are decided. awaited says whether there is any object of
+// an epoch later than after, so that a worker waits for one.
 func (w *Member) nextEpoch(ctx context.Context, after int) (epoch int, awaited bool, err error) {
 	names, err := w.board.list(ctx, "epochs/")
 	if err != nil {
 		return 0, false, fmt.Errorf("look for other workers: %w", err)
 	}
-	last := 0
+
+	last := 0 // the last epoch with members
 	for _, name := range names {
-		parts := strings.Split(name, "/")
+		parts := strings.Split(name, "/") // epochs, number, members or workers ...
 		if len(parts) < 3 {
 			continue
 		}
@@ -128,8 +132,8 @@ func (w *Member) nextEpoch(ctx context.Context, after int) (epoch int, awaited b
 	return last + 1, awaited, nil
 }
 
-// Members returns the workers of the board's latest team or, if none has been formed yet, those that have announced
-// themselves.
+// Members returns the names of the workers of the board's last epoch. Before the first epoch, they are those that have
+// announced themselves for it.
 func Members(ctx context.Context, b Board) (ids []string, err error) {
 	w := Member{board: b}
 	next, _, err := w.nextEpoch(ctx, 0)
@@ -142,7 +146,7 @@ func Members(ctx context.Context, b Board) (ids []string, err error) {
 	return w.membersOf(ctx, next-1)
 }
 
-// membersOf returns the members of an epoch, once they are known; fs.ErrNotExist before.
+// membersOf returns the members of an epoch, by rank. The error wraps fs.ErrNotExist if they are not decided yet.
 func (w *Member) membersOf(ctx context.Context, epoch int) ([]string, error) {
 	name := epochFolder(epoch) + "members"
 	data, err := w.board.read(ctx, name)
@@ -156,14 +160,14 @@ func (w *Member) membersOf(ctx context.Context, epoch int) ([]string, error) {
 	return m.IDs, m.check(name)
 }
 
-// decide returns the members of an epoch, once they are known. A worker that leads decides that as soon as all that it
-// expects have announced themselves, or it has waited long enough.
+// decide waits until the members of an epoch are decided, and returns them by rank. On the leader it decides them: as
+// soon as all expected workers have announced themselves, or when it has waited for patience().
 //
-// Where a team has come apart, more may come than are expected, all at about the same time. So it waits until nobody
-// has come for a while: one that was left out would only make the team begin anew.
+// After the first epoch, more workers than expected may come, all at about the same time. So the leader also waits
+// until none has come for a while: a worker that is left out would only make the team begin anew.
 func (w *Member) decide(ctx context.Context, epoch int) ([]string, error) {
 	name := epochFolder(epoch) + "members"
-	var known []string
+	var known []string // who had announced themselves when the leader last looked; last is since when
 	start := time.Now()
 	for last := start; ; {
 		if ids, err := w.membersOf(ctx, epoch); !errors.Is(err, fs.ErrNotExist) {
@@ -189,7 +193,7 @@ func (w *Member) decide(ctx context.Context, epoch int) ([]string, error) {
 				if err := w.board.create(ctx, name, data); err != nil {
 					return nil, fmt.Errorf("write %s: %w", name, err)
 				}
-				continue // and read what was decided
+				continue // read the decision like all other workers
 			}
 		}
 
@@ -201,7 +205,7 @@ func (w *Member) decide(ctx context.Context, epoch int) ([]string, error) {
 	}
 }
 
-// listAnnounced returns the other workers that would take part in an epoch.
+// listAnnounced returns the names of the other workers that have announced themselves for an epoch, sorted.
 func (w *Member) listAnnounced(ctx context.Context, epoch int) (ids []string, err error) {
 	names, err := w.board.list(ctx, epochFolder(epoch)+"workers/")
 	if err != nil {
@@ -216,9 +220,11 @@ func (w *Member) listAnnounced(ctx context.Context, epoch int) (ids []string, er
 	return ids, nil
 }
 
-// meetTeam returns the team of the next epoch that this worker is a member of.
+// meetTeam announces this worker for the next epoch, and for those after it, until it is a member of one whose members
+// have all connected. It returns their mesh, which the caller closes, and the epoch's number.
 func (w *Member) meetTeam(ctx context.Context) (*Mesh, int, error) {
 	for {
+		// Announce this worker.
 		epoch, _, err := w.nextEpoch(ctx, 0)
 		if err != nil {
 			return nil, 0, err
@@ -231,13 +237,14 @@ func (w *Member) meetTeam(ctx context.Context) (*Mesh, int, error) {
 			return nil, 0, fmt.Errorf("announce this worker: %w", err)
 		}
 
+		// Wait for the members. If they were decided before this worker was there, try the next epoch.
 		ids, err := w.decide(ctx, epoch)
 		if err != nil {
 			return nil, 0, err
 		}
 		rank := slices.Index(ids, w.id)
 		if rank < 0 {
-			continue // decided before this worker was there
+			continue
 		}
 
 		m, err := w.connect(ctx, epoch, ids, rank)
@@ -248,19 +255,20 @@ func (w *Member) meetTeam(ctx context.Context) (*Mesh, int, error) {
 			return nil, 0, ctx.Err()
 		}
 		w.log("epoch %d does not come about: %v", epoch, err)
-		if w.leads { // the others wait until it has gone on alone
-			w.fruitless()
+		if w.leads { // only the leader counts these: the others wait for its decision
+			w.countFruitless()
 		}
 	}
 }
 
-// connect makes the connections among the members of an epoch: each calls those before it.
+// connect connects this worker, which has the given rank, to all other members of an epoch. It calls the workers of
+// lower rank, and waits for those of higher rank to call. If that takes longer than w.silence, it fails.
 func (w *Member) connect(ctx context.Context, epoch int, ids []string, rank int) (*Mesh, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.silence)
 	defer cancel()
 	hello := header{kind: helloMessage, epoch: uint32(epoch), training: w.training}
 	conns := make([]net.Conn, len(ids))
-	failed := func(err error) (*Mesh, error) {
+	failed := func(err error) (*Mesh, error) { // closes what is connected so far
 		for _, c := range conns {
 			if c != nil {
 				_ = c.Close()
@@ -269,6 +277,7 @@ func (w *Member) connect(ctx context.Context, epoch int, ids []string, rank int)
 		return nil, err
 	}
 
+	// What the members have announced.
 	certificates := make([][]byte, len(ids))
 	addresses := make([]string, len(ids))
 	for i, id := range ids {
@@ -284,6 +293,7 @@ func (w *Member) connect(ctx context.Context, epoch int, ids []string, rank int)
 		certificates[i], addresses[i] = a.Certificate, a.Address
 	}
 
+	// Call those of lower rank.
 	for i := range rank {
 		c, err := w.connectTo(ctx, addresses[i], certificates[i], hello)
 		if err != nil {
@@ -291,6 +301,8 @@ func (w *Member) connect(ctx context.Context, epoch int, ids []string, rank int)
 		}
 		conns[i] = c
 	}
+
+	// Wait for those of higher rank, which are recognised by their certificates.
 	for missing := len(ids) - rank - 1; missing > 0; {
 		c, err := w.callers.next(ctx, epoch)
 		if err != nil {
@@ -298,7 +310,7 @@ func (w *Member) connect(ctx context.Context, epoch int, ids []string, rank int)
 		}
 		i := slices.IndexFunc(certificates, func(known []byte) bool { return bytes.Equal(known, c.certificate) })
 		if i <= rank || conns[i] != nil {
-			_ = c.conn.Close() // a stranger, or one that calls twice
+			_ = c.conn.Close() // not a member, or one that calls twice
 			continue
 		}
 		conns[i] = c.conn
@@ -307,7 +319,7 @@ func (w *Member) connect(ctx context.Context, epoch int, ids []string, rank int)
 	return newMesh(hello, rank, conns, w.silence/8, &w.Traffic), nil
 }
 
-// connectTo connects to a worker that has the certificate.
+// connectTo connects to the worker at an address and sends it hello. The worker must have the key of the certificate.
 func (w *Member) connectTo(ctx context.Context, address string, certificate []byte, hello header) (net.Conn, error) {
 	known, err := x509.ParseCertificate(certificate)
 	if err != nil {
@@ -337,25 +349,27 @@ func (w *Member) connectTo(ctx context.Context, address string, certificate []by
 	return c, nil
 }
 
-// caller is a connection that somebody has made. They have shown that they have the key of the certificate, no more.
+// caller is a connection from another process. The process has shown that it has the key of the certificate; whether
+// that is a member's has yet to be checked.
 type caller struct {
 	conn        net.Conn
 	epoch       int
 	certificate []byte
 }
 
-// callers hands connections to the epochs that they are for.
+// callers keeps connections from other workers until the epoch that they are for asks for them.
 type callers struct {
 	mu      sync.Mutex
-	waiting []caller
-	came    chan struct{} // has room for one
+	waiting []caller      // oldest first
+	came    chan struct{} // gets an element after a connection was added; has room for one
 	closed  bool
 }
 
-// mostWaiting bounds the connections that nobody has asked for yet; the oldest make room.
+// mostWaiting is how many connections are kept; beyond that the oldest is closed.
 const mostWaiting = 2 * mostWorkers
 
-// add keeps a connection until its epoch asks for it; the oldest makes room, and after close all are closed.
+// add takes over a connection until next returns it. If there are too many, the oldest one is closed. After close, the
+// connection is closed at once.
 func (c *callers) add(one caller) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -374,7 +388,8 @@ func (c *callers) add(one caller) {
 	}
 }
 
-// next returns a connection for an epoch, and closes those for earlier ones.
+// next waits for a connection for an epoch and returns it; the caller closes it. Connections for earlier epochs are
+// closed.
 func (c *callers) next(ctx context.Context, epoch int) (caller, error) {
 	for {
 		c.mu.Lock()
@@ -402,7 +417,7 @@ func (c *callers) next(ctx context.Context, epoch int) (caller, error) {
 	}
 }
 
-// close hangs up on all that wait, and on those that come later.
+// close closes all connections that are kept, and those that are added later.
 func (c *callers) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -413,7 +428,8 @@ func (c *callers) close() {
 	c.waiting = nil
 }
 
-// accept takes calls until the listener is closed.
+// accept accepts connections until the listener is closed, and adds those that pass answer to w.callers. Each is
+// answered by a goroutine of its own.
 func (w *Member) accept() {
 	for {
 		raw, err := w.listener.Accept()
@@ -434,11 +450,12 @@ func (w *Member) accept() {
 	}
 }
 
-// answer is the other end of connectTo.
+// answer is the other end of connectTo: it checks that the other process has the key of its certificate, and reads its
+// hello. On an error, the caller closes raw.
 func (w *Member) answer(raw net.Conn) (caller, error) {
 	ctx, cancel := context.WithTimeout(w.life, w.silence)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // however slowly its hello comes
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // so that a slow hello takes no longer, either
 	defer stop()
 	timed, err := newImpatient(raw, w.silence)
 	if err != nil {
@@ -456,18 +473,19 @@ func (w *Member) answer(raw net.Conn) (caller, error) {
 	return caller{c, int(h.epoch), c.ConnectionState().PeerCertificates[0].Raw}, nil
 }
 
-// impatient is a connection whose reads fail after so long a silence. A write fails if nothing is taken for six times
-// as long: the other end may wait for a slower worker before it reads, but one that has stopped never does.
+// impatient is a connection on which a read fails if nothing comes for the time of silence, so that a lost worker is
+// noticed. A write fails after six times as long: the other end may have to wait for a slower worker before it reads,
+// but if it has stopped it never will.
 //
-// Waking a process that sleeps takes 50 microseconds, on virtual machines up to a millisecond, and a tree needs dozens
-// of messages. So a read polls for a while before it sleeps, as the goroutines of a training do.
+// Waking a sleeping process takes 50 microseconds, on virtual machines up to a millisecond, and a tree needs dozens of
+// messages. So a read polls for a while before it sleeps, as the goroutines of a training do.
 type impatient struct {
 	net.Conn
 	raw     syscall.RawConn
 	silence time.Duration
 }
 
-// awake is how long a read polls: longer than workers with equal parts differ in time.
+// awake is how long a read polls: longer than the difference in time between workers with equal parts of the rows.
 const awake = 400 * time.Microsecond
 
 func newImpatient(c net.Conn, silence time.Duration) (net.Conn, error) {
@@ -496,10 +514,10 @@ func (c impatient) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// serverName is what every worker's certificate is for. Which worker it is, is told by the certificate itself.
+// serverName is the host name in every worker's certificate. Workers are told apart by the certificates as a whole.
 const serverName = "worker.coppice.internal"
 
-// newIdentity makes a key and a certificate of it for one process.
+// newIdentity makes a key and a certificate signed with it, for one process.
 func newIdentity() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

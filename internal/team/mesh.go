@@ -17,20 +17,20 @@ import (
 	"coppice/internal/gbt"
 )
 
-// Mesh is a team of one epoch: a connection to every other worker. It implements gbt.Team with direct exchanges: in
-// Reduce, each worker sends every other the words that it is to add up. That is as little as any order of exchanges
-// sends, in one step instead of one for each worker (a ring) or each doubling (recursive halving), and needs n(n-1)/2
-// connections, of which there are 496 among 32 workers.
+// Mesh is the team of one epoch: a connection to every other worker. It implements gbt.Team with direct exchanges. In
+// Reduce, each worker sends to every other one the words that this one adds up. No other order of exchanges sends less,
+// and this one takes a single step, where a ring takes one for each worker and recursive halving one for each doubling.
+// It needs n(n-1)/2 connections among n workers, which is 496 for 32.
 type Mesh struct {
-	hello    header // what every message of this epoch begins with
+	hello    header // what the messages of this epoch have in common
 	rank     int
-	peers    []*peer // by rank; nil for this worker
-	sequence uint64  // of the last exchange
-	stop     chan struct{}
+	peers    []*peer       // by rank; nil for this worker
+	sequence uint64        // number of the last exchange
+	stop     chan struct{} // closed when the mesh is
 	closing  sync.Once
 	beats    sync.WaitGroup
 
-	traffic *Traffic
+	traffic *Traffic // the Member's, to which this mesh adds
 }
 
 // Traffic is what the network has cost so far.
@@ -47,9 +47,9 @@ type peer struct {
 	rank  int
 	conn  net.Conn
 	write sync.Mutex
-	out   []byte  // the message being sent, for reuse
-	in    []byte  // payload
-	words []int64 // decoded
+	out   []byte  // memory for the message being sent
+	in    []byte  // memory for the bytes of the message being received
+	words []int64 // memory for its words
 }
 
 // kind of message.
@@ -58,7 +58,7 @@ type kind uint8
 const (
 	helloMessage kind = iota + 1 // the first on a connection
 	wordsMessage
-	beatMessage // nothing but a sign of life
+	beatMessage // a heartbeat: shows that the sender lives, while it has nothing else to send
 )
 
 // header begins every message. All numbers are little endian.
@@ -67,17 +67,17 @@ type header struct {
 	epoch    uint32
 	training uint64 // a hash of its name
 	sequence uint64 // of the exchange that it belongs to, 1, 2, 3 ...
-	words    uint32 // in the message
-	bytes    uint32 // that follow: the words' encoding
+	words    uint32 // number of words in the message
+	bytes    uint32 // number of bytes that follow, which encode the words
 }
 
 const headerBytes = 32
 
-// wire is the number of the messages' encoding, in every header, so that programs of different versions do not take
-// each other's words.
+// wire is the version of the encoding of messages. Every header has it, so that programs of different versions refuse
+// each other's messages.
 const wire = 1
 
-// append encodes the header, in headerBytes bytes.
+// append appends the encoded header, headerBytes bytes.
 func (h header) append(to []byte) []byte {
 	to = append(to, byte(h.kind), wire, 0, 0)
 	to = binary.LittleEndian.AppendUint32(to, h.epoch)
@@ -87,7 +87,8 @@ func (h header) append(to []byte) []byte {
 	return binary.LittleEndian.AppendUint32(to, h.bytes)
 }
 
-// readHeader reads a header and refuses one of another training or epoch, or that promises more than it may.
+// readHeader reads a header. It returns an error if the header is of another version or training than h or, except for
+// a hello, of another epoch, or if it announces words where there cannot be any.
 func (h header) readHeader(r io.Reader) (got header, err error) {
 	var b [headerBytes]byte
 	if _, err := io.ReadFull(r, b[:]); err != nil {
@@ -111,22 +112,29 @@ func (h header) readHeader(r io.Reader) (got header, err error) {
 	return got, nil
 }
 
-// Words are sent in blocks of 64. A block begins with a bit for each word that says whether it is not 0, since a small
-// leaf has no rows in most bins. If one is not, a byte says how long the longest is, and those that are not 0 follow,
-// each in as many bytes. Sums of few rows are small. A sign is moved to the lowest bit (zigzag), so that small negative
-// words are short, too.
+// Words are sent in blocks of 64. A block is
+//
+//	8 bytes        a bit for each word, 1 if the word is not 0
+//	1 byte         the width in bytes of the longest word that is not 0; only if there is one
+//	width bytes    for each word that is not 0, its value in zigzag encoding
+//
+// That is short for histograms of small leaves, in which most bins have no rows and the other sums are small. In zigzag
+// encoding the sign is the lowest bit, so that small negative words are short, too.
 
 const blockWords = 64
 
-// mostBytes is the longest encoding of n words.
+// mostBytes is the most bytes that n words can take.
 func mostBytes(n int) int { return 8*n + 9*((n+blockWords-1)/blockWords) }
 
-// appendWords appends words in as many bytes as the largest of each block takes.
+// appendWords appends the encoded words.
 func appendWords(to []byte, words []int64) []byte {
+	// Each word is written as eight bytes, and the next word overwrites those beyond the width. So the last word needs
+	// memory for up to eight bytes more.
 	at := len(to)
-	end := at + mostBytes(len(words)) + 8 // each word is written as eight bytes, of which the next overwrites the last
+	end := at + mostBytes(len(words)) + 8
 	to = slices.Grow(to, end-at)[:end]
 	for len(words) > 0 {
+		// Which words are not 0, and the bits that any of them has.
 		n := min(len(words), blockWords)
 		mask, all := uint64(0), uint64(0)
 		for i, w := range words[:n] {
@@ -135,6 +143,7 @@ func appendWords(to []byte, words []int64) []byte {
 				all |= zigzag(w)
 			}
 		}
+
 		binary.LittleEndian.PutUint64(to[at:], mask)
 		at += 8
 		if mask != 0 {
@@ -153,11 +162,13 @@ func appendWords(to []byte, words []int64) []byte {
 	return to[:at]
 }
 
+// zigzag moves the sign of a word to its lowest bit: 0, -1, 1, -2 become 0, 1, 2, 3.
 func zigzag(w int64) uint64 { return uint64(w)<<1 ^ uint64(w>>63) }
 
 var errEncoding = errors.New("a message with other words than it says")
 
-// readWords decodes exactly len(words) words from all of b.
+// readWords is the inverse of appendWords: it sets words from b, which must encode exactly len(words) words. b need not
+// be trusted.
 func readWords(b []byte, words []int64) error {
 	for len(words) > 0 {
 		n := min(len(words), blockWords)
@@ -177,6 +188,7 @@ func readWords(b []byte, words []int64) error {
 				return errEncoding
 			}
 			for ; mask != 0; mask &= mask - 1 {
+				// The next width bytes as a number; near the end of b there may be no eight bytes to load.
 				var z uint64
 				if len(b) >= 8 {
 					z = binary.LittleEndian.Uint64(b) << (64 - 8*width) >> (64 - 8*width)
@@ -197,7 +209,9 @@ func readWords(b []byte, words []int64) error {
 	return nil
 }
 
-// newMesh is a team over connections, by rank; that of this worker is nil. They have said hello.
+// newMesh returns a mesh over connections to the other workers, by rank; that of this worker is nil. Both ends of each
+// have exchanged hellos. The mesh owns the connections, and sends a heartbeat over each of them every beat until it is
+// closed.
 func newMesh(hello header, rank int, conns []net.Conn, beat time.Duration, traffic *Traffic) *Mesh {
 	m := &Mesh{hello: hello, rank: rank, peers: make([]*peer, len(conns)), stop: make(chan struct{}), traffic: traffic}
 	for i, c := range conns {
@@ -209,7 +223,7 @@ func newMesh(hello header, rank int, conns []net.Conn, beat time.Duration, traff
 	return m
 }
 
-// beat sends signs of life until the mesh is closed.
+// beat sends heartbeats to all other workers until the mesh is closed.
 func (m *Mesh) beat(every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -223,7 +237,7 @@ func (m *Mesh) beat(every time.Duration) {
 		case <-tick.C:
 		}
 		for _, p := range m.peers {
-			if p != nil && p.write.TryLock() { // else a message is on its way, which is a sign, too
+			if p != nil && p.write.TryLock() { // else another message is being sent, which serves as well
 				_, _ = p.conn.Write(message) // the next exchange notices a lost connection
 				p.write.Unlock()
 			}
@@ -231,13 +245,13 @@ func (m *Mesh) beat(every time.Duration) {
 	}
 }
 
-// Close ends the connections.
+// Close closes the connections, and waits until no heartbeat is being sent. It may be called several times.
 func (m *Mesh) Close() {
 	m.closeNow()
 	m.beats.Wait()
 }
 
-// closeNow is Close without waiting. Exchanges under way fail.
+// closeNow is Close without waiting. Exchanges in progress fail.
 func (m *Mesh) closeNow() {
 	m.closing.Do(func() {
 		close(m.stop)
@@ -303,11 +317,13 @@ func (m *Mesh) Broadcast(from int, words []int64) error {
 		func(_ int, theirs []int64) { copy(words, theirs) })
 }
 
-// sendAtOnce is the longest message that is sent before any is received: both ends have room for several, so that none
-// waits for the other. Longer ones are sent while receiving.
+// sendAtOnce is the most bytes of a message that is sent before anything is received. The buffers of a connection have
+// room for several such messages, so the two ends cannot wait for each other. Longer messages are sent by goroutines of
+// their own.
 const sendAtOnce = 32 << 10
 
-// exchange sends each worker its words and takes as many words of each as expected; none is no message.
+// exchange sends the words send(to) to each other worker, receives expect(from) words from each, and calls take with
+// them, one worker after the other. No message is sent for no words. On an error the mesh is closed.
 func (m *Mesh) exchange(send func(to int) []int64, expect func(from int) int,
 	take func(from int, words []int64)) error {
 	m.sequence++
@@ -318,7 +334,7 @@ func (m *Mesh) exchange(send func(to int) []int64, expect func(from int) int,
 	}()
 
 	var sending sync.WaitGroup
-	failed := make([]error, len(m.peers))
+	failed := make([]error, len(m.peers)) // by rank, the error of sending
 	for i, p := range m.peers {
 		if p == nil {
 			continue
@@ -333,6 +349,7 @@ func (m *Mesh) exchange(send func(to int) []int64, expect func(from int) int,
 		}
 	}
 
+	// Receive in the order of ranks, until the first error. Closing the mesh then ends what is still being sent.
 	var err error
 	for i, p := range m.peers {
 		if p == nil || expect(i) == 0 || err != nil {
@@ -350,10 +367,12 @@ func (m *Mesh) exchange(send func(to int) []int64, expect func(from int) int,
 	return errors.Join(append(failed, err)...)
 }
 
-// send sends words to one worker. The last field of the header is the length, which is filled in afterwards.
+// send sends words to one worker as a message of the current exchange.
 func (m *Mesh) send(p *peer, words []int64) error {
 	p.write.Lock()
 	defer p.write.Unlock()
+
+	// The length, the last field of the header, is only known when the words are encoded.
 	h := m.hello
 	h.kind, h.sequence, h.words = wordsMessage, m.sequence, uint32(len(words))
 	p.out = h.append(p.out[:0])
@@ -366,10 +385,12 @@ func (m *Mesh) send(p *peer, words []int64) error {
 	return nil
 }
 
-// receive returns the next n words of a worker, which are valid until the next call.
+// receive returns the words of a worker's message of the current exchange, which must be n words. They are valid until
+// the next call.
 func (m *Mesh) receive(p *peer, n int) ([]int64, error) {
+	// Skip heartbeats.
 	h := header{kind: beatMessage}
-	for h.kind == beatMessage { // those sent while this worker computed
+	for h.kind == beatMessage {
 		var err error
 		if h, err = m.hello.readHeader(p.conn); err != nil {
 			return nil, fmt.Errorf("worker %d is gone: %w", p.rank, err)
@@ -403,8 +424,10 @@ func resize[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// broadcast gives all workers the bytes of one of them, at most limit.
+// broadcast returns the bytes b of worker from on all workers. The b of other workers is ignored. More than limit bytes
+// are an error.
 func (m *Mesh) broadcast(from int, b []byte, limit int) ([]byte, error) {
+	// First the length, so that the others can make room.
 	length := []int64{int64(len(b))}
 	if err := m.Broadcast(from, length); err != nil {
 		return nil, err
@@ -417,6 +440,7 @@ func (m *Mesh) broadcast(from int, b []byte, limit int) ([]byte, error) {
 		return nil, nil
 	}
 
+	// Then the bytes as words, padded with zeros.
 	words := make([]int64, (n+7)/8)
 	padded := append(bytes.Clone(b), make([]byte, 8)...)
 	if m.rank == from {
@@ -434,7 +458,7 @@ func (m *Mesh) broadcast(from int, b []byte, limit int) ([]byte, error) {
 	return out[:n], nil
 }
 
-// readHello reads the first message of a connection, of any epoch.
+// readHello reads the first message of a connection, a hello of any epoch.
 func (h header) readHello(r io.Reader) (header, error) {
 	got, err := h.readHeader(r)
 	if err == nil && got.kind != helloMessage {

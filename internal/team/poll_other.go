@@ -4,5 +4,5 @@ package team
 
 import "syscall"
 
-// poll would read what has come, at once.
+// poll does nothing here; Read then waits without polling.
 func poll(syscall.RawConn, []byte) (int, error) { return 0, nil }

@@ -7,8 +7,9 @@ import (
 	"syscall"
 )
 
-// poll reads what has come, at once. It returns 0 if that is nothing. An error of a connection is told only once, so
-// what ends it is returned here.
+// poll reads what has already been received into b, without waiting, and returns how many bytes these are; 0 if nothing
+// has come. If the other end has closed the connection, it returns io.EOF. Any other error is returned as well, because
+// the operating system reports an error of a connection only once.
 func poll(c syscall.RawConn, b []byte) (n int, err error) {
 	closed := c.Read(func(fd uintptr) bool {
 		n, err = syscall.Read(int(fd), b)

@@ -1,14 +1,15 @@
-// Package team trains one model with several workers, which are processes on one machine or on many. Each has a part of
-// the rows. They find each other by objects that are created once (Board), talk over TLS with keys that each makes for
-// itself (Mesh), and go on with those that are left when one is gone, from the newest checkpoint that any of them has.
-// Only one that leads cannot be spared: it decides who takes part, and its caller keeps the model.
+// Package team trains one model with several workers, which are processes on one machine or on many. Each worker trains
+// on a part of the rows. Workers find each other by objects in object storage (Board), and talk over TLS with keys that
+// each makes for itself (Mesh). An epoch is a stretch of training by a fixed set of workers. If one of them is gone,
+// the others begin another epoch from the newest checkpoint that any of them has. Only the leader cannot be replaced:
+// it decides who takes part, and its caller keeps the model.
 //
 //	            ┌──────────── an epoch ────────────┐
 //	announce ──▶ decide ──▶ connect ──▶ gbt.Train ──▶ model
 //	   ▲                                    │
 //	   └───── a worker is gone, or new ◀────┘
 //
-// Nothing but time depends on who takes part: package gbt adds up integers, and its model is the same bytes for any
+// The model does not depend on who takes part: package gbt adds up integers, and its model is the same bytes for any
 // division of the rows. docs/run.md says when to use it.
 package team
 
@@ -32,27 +33,27 @@ import (
 // Options say how a worker takes part.
 type Options struct {
 	Board Board
-	// Training is the name of what is trained: workers of different ones refuse each other.
+	// Training is the name of what is trained. Workers refuse connections from workers of another training.
 	Training string
-	// ID is this worker's, different from all others' and a file name.
+	// ID is this worker's name on the board, different from those of all other workers. It is a part of object names.
 	ID string
-	// Leads is set for one worker of a board. It decides who takes part in each epoch, is the first of them, evaluates
-	// the metric, and begins alone if no other comes. The others wait for it until their context ends.
+	// Leads is set for exactly one worker of a board, the leader. It decides who takes part in each epoch, has rank 0,
+	// evaluates the metric, and begins alone if no other worker comes. The others wait for it until their context ends.
 	Leads bool
-	// Listen is the address to be called at, such as 127.0.0.1:0.
+	// Listen is the address to listen on for other workers, such as 127.0.0.1:0.
 	Listen string
-	// Workers is how many the leading one expects. Fewer begin after Patience.
+	// Workers is how many workers the leader expects, itself included. After Patience it begins with fewer.
 	Workers int
-	// Most is how many take part at once, in the eyes of the leading one; more wait for one to be gone. 256 if 0.
+	// Most is how many workers the leader lets take part at once; more wait until one is gone. 256 if 0.
 	Most int
-	// Patience is how long to wait for expected workers; at the beginning ten times as long. A minute if 0.
+	// Patience is how long to wait for expected workers, ten times as long in the first epoch. A minute if 0.
 	Patience time.Duration
-	// Silence is after how long a worker counts as gone of which nothing has come; 10 s if 0.
+	// Silence is how long nothing may come from a worker before it counts as gone; 10 s if 0.
 	Silence time.Duration
-	// Look is how often the board is looked at while meeting; 20 ms if 0. In a team, the first worker looks for
-	// newcomers every 50 times as long.
+	// Look is how often the board is read while workers meet; 20 ms if 0. During an epoch, the leader looks for new
+	// workers at most every 50 times as long.
 	Look time.Duration
-	// Log is told what becomes of the team; nil if nobody wants to know.
+	// Log is called with messages about the team for people; nil for none.
 	Log func(format string, args ...any)
 }
 
@@ -78,13 +79,13 @@ type Member struct {
 	end      context.CancelFunc
 	answers  sync.WaitGroup // goroutines
 
-	epochs atomic.Int32              // that this worker was a member of
-	size   atomic.Int32              // of its team
-	left   atomic.Pointer[time.Time] // when it was last in a team, or made; nil in one
-	inVain int                       // epochs in a row that have grown no tree
+	epochs atomic.Int32              // how many epochs this worker was a member of
+	size   atomic.Int32              // how many workers its team has, or had last
+	left   atomic.Pointer[time.Time] // when it left its last team, or was made; nil while it is in a team
+	inVain int                       // how many epochs in a row have grown no tree
 }
 
-// New returns a worker that can be called. The caller closes it.
+// New returns a worker that listens for connections of other workers. The caller must close it.
 func New(o Options) (*Member, error) {
 	w := &Member{id: o.ID, leads: o.Leads, most: cmp.Or(o.Most, mostWorkers), board: o.Board,
 		wait: cmp.Or(o.Patience, time.Minute), silence: cmp.Or(o.Silence, 10*time.Second),
@@ -111,13 +112,14 @@ func New(o Options) (*Member, error) {
 	return w, nil
 }
 
-// Expect says how many workers to wait for, from now on.
+// Expect sets how many workers the leader waits for from now on (Options.Workers).
 func (w *Member) Expect(workers int) { w.expected.Store(int32(workers)) }
 
-// Epochs is how many teams this worker has been a member of: one, if no worker was lost and none came.
+// Epochs returns how many epochs this worker has taken part in: one, if no worker was lost and none came later.
 func (w *Member) Epochs() int { return int(w.epochs.Load()) }
 
-// Apart is for how long this worker has been in no team: those that meet cannot reach it, or have no room.
+// Apart returns for how long this worker has been in no team; 0 while it is in one. If it is long, the others cannot
+// reach this worker, or the team is full.
 func (w *Member) Apart() time.Duration {
 	if left := w.left.Load(); left != nil {
 		return time.Since(*left)
@@ -125,6 +127,7 @@ func (w *Member) Apart() time.Duration {
 	return 0
 }
 
+// leave records that the worker is in no team from now on.
 func (w *Member) leave() {
 	now := time.Now()
 	w.left.Store(&now)
@@ -133,7 +136,8 @@ func (w *Member) leave() {
 // Size is how many workers this worker's team has, or had.
 func (w *Member) Size() int { return int(w.size.Load()) }
 
-// Close stops taking calls.
+// Close stops listening, closes the connections that no epoch has taken, and waits for the goroutines that answer
+// calls.
 func (w *Member) Close() error {
 	w.end()
 	err := w.listener.Close()
@@ -142,6 +146,7 @@ func (w *Member) Close() error {
 	return err
 }
 
+// patience returns how long to wait for expected workers: longer before the first epoch, while machines still start.
 func (w *Member) patience() time.Duration {
 	if w.Epochs() == 0 {
 		return 10 * w.wait
@@ -149,18 +154,19 @@ func (w *Member) patience() time.Duration {
 	return w.wait
 }
 
-// errNewcomer ends a team between two trees, because there is a worker that would take part.
+// errNewcomer ends an epoch between two trees, because another worker wants to take part.
 var errNewcomer = errors.New("another worker has come")
 
-// Epochs in a row that grow no tree: after so many the one that leads goes on alone, since it cannot reach the others,
-// or they not each other; another worker gives up.
+// How many epochs in a row may grow no tree. After mostForLeader the leader continues alone: probably some workers
+// cannot reach each other. After mostForOthers any other worker gives up.
 const (
 	mostForLeader = 5
 	mostForOthers = 20
 )
 
-// fruitless counts an epoch that has grown no tree.
-func (w *Member) fruitless() {
+// countFruitless counts an epoch that has grown no tree. After mostForLeader of them, it makes the leader continue
+// alone.
+func (w *Member) countFruitless() {
 	if w.inVain++; w.leads && w.inVain == mostForLeader {
 		w.log("%d teams in a row have grown no tree; the first worker goes on alone. Can all workers reach each other "+
 			"at their ports?", w.inVain)
@@ -169,43 +175,49 @@ func (w *Member) fruitless() {
 	}
 }
 
-// Train is gbt.Train together with the other workers. Each has the whole of d before its eyes, and trains on its part.
+// Train is gbt.Train together with the other workers. All workers pass the same table, parameters and options; each
+// trains on its part of the rows. All of them get the model. Train returns when the model is finished, in however many
+// epochs, or when no other epoch can help: on ctx's end, on an error of the training itself, or after too many epochs
+// without a tree.
 func (w *Member) Train(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.Options) (*gbt.Result, error) {
 	t := &training{w: w, d: d, p: p, opt: opt, newest: opt.Resume}
 	resumed := 0
 	if opt.Resume != nil {
 		resumed = opt.Resume.Trees()
 	}
+
+	// One epoch after the other, until one finishes the model.
 	for {
 		before := t.rounds()
 		res, err := t.trainTogether(ctx)
 		switch {
 		case err == nil:
-			res.Resumed = resumed // the others were grown here, in one team or another
+			res.Resumed = resumed // trees of earlier epochs do not count: they were grown here
 			return res, nil
 		case ctx.Err() != nil || !errors.Is(err, gbt.ErrTeam) && !errors.Is(err, errNewcomer):
 			return nil, err
 		}
 		if t.rounds() > before {
 			w.inVain = 0
-		} else if w.fruitless(); w.inVain >= mostForOthers {
+		} else if w.countFruitless(); w.inVain >= mostForOthers {
 			return nil, fmt.Errorf("%d teams in a row have grown no tree, the last: %w", w.inVain, err)
 		}
 		w.log("after %d trees: %v; the rows are divided anew", t.rounds(), err)
 	}
 }
 
-// training is what a worker knows of its training, over all teams.
+// training is the state of a call of Train, over all its epochs.
 type training struct {
 	w      *Member
-	d      *gbt.Data
+	d      *gbt.Data // the whole table
 	p      gbt.Params
 	opt    gbt.Options
-	newest *gbt.Checkpoint
-	looked time.Time // when the first worker last looked for newcomers
-	every  time.Duration
+	newest *gbt.Checkpoint // the newest that this worker knows; nil before the first tree
+	looked time.Time       // when the leader last looked for new workers
+	every  time.Duration   // how often it does
 }
 
+// rounds is how many rounds the newest checkpoint has.
 func (t *training) rounds() int {
 	if t.newest == nil {
 		return 0
@@ -213,8 +225,9 @@ func (t *training) rounds() int {
 	return t.newest.Rounds()
 }
 
-// trainTogether trains with one team, from the newest checkpoint that any of it has, until the model is done or one is
-// gone.
+// trainTogether takes part in one epoch: it meets the other workers and trains with them from the newest checkpoint
+// that any of them has. It returns the finished model, or an error that wraps gbt.ErrTeam if a worker is gone, or
+// errNewcomer if another one has come.
 func (t *training) trainTogether(ctx context.Context) (*gbt.Result, error) {
 	start := time.Now()
 	m, epoch, err := t.w.meetTeam(ctx)
@@ -236,25 +249,30 @@ func (t *training) trainTogether(ctx context.Context) (*gbt.Result, error) {
 		return nil, err
 	}
 
+	// This worker's part of the rows.
 	lo, hi := rowsOfWorker(t.d, m.rank, len(m.peers))
 	own := t.d.Shard(lo, hi)
 	own.Team = m
-	t.looked, t.every = time.Now(), max(50*t.w.look, 10*time.Since(start)) // beginning anew has a price
+
+	// Beginning another epoch takes as long as this one took to begin, so look for new workers a tenth as often.
+	t.looked, t.every = time.Now(), max(50*t.w.look, 10*time.Since(start))
 	opt := t.opt
 	opt.Resume = t.newest
 	opt.Checkpoint = func(c *gbt.Checkpoint) error { return t.keepCheckpoint(ctx, c, m, epoch) }
 	return gbt.Train(ctx, own, t.p, opt)
 }
 
-// alignWorkers makes sure that all train the same, and gives all the newest checkpoint that any of them has.
+// alignWorkers returns an error unless all workers of the mesh train the same, and sets t.newest on all of them to the
+// newest checkpoint that any of them has.
 func (t *training) alignWorkers(m *Mesh) error {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%+v %q %t %x", t.p, t.opt.Identity, t.opt.Maximize, t.opt.Shift))
 	// Each worker tells a hash of what it trains, and the rounds of its newest checkpoint.
+	sum := sha256.Sum256(fmt.Appendf(nil, "%+v %q %t %x", t.p, t.opt.Identity, t.opt.Maximize, t.opt.Shift))
 	all, err := m.Gather([]int64{int64(binary.LittleEndian.Uint64(sum[:])), int64(t.rounds())})
 	if err != nil {
 		return fmt.Errorf("%w: %w", gbt.ErrTeam, err)
 	}
 
+	// Find the first worker with the newest checkpoint, and compare the hashes.
 	from := 0
 	for i := range len(m.peers) {
 		if all[2*i] != all[0] { // another hash
@@ -269,6 +287,7 @@ func (t *training) alignWorkers(m *Mesh) error {
 		return nil
 	}
 
+	// That worker sends it to all; those whose own is older take it.
 	var b []byte
 	if from == m.rank {
 		if b, err = t.newest.AppendBinary(nil); err != nil {
@@ -284,7 +303,9 @@ func (t *training) alignWorkers(m *Mesh) error {
 	return err
 }
 
-// keepCheckpoint remembers a checkpoint and, from time to time, looks whether another worker has come.
+// keepCheckpoint is the gbt.Options.Checkpoint of an epoch: it remembers the checkpoint and passes it on to the
+// caller's function. From time to time the leader looks whether another worker has announced itself for a later epoch;
+// if so, it returns errNewcomer, which ends this one.
 func (t *training) keepCheckpoint(ctx context.Context, c *gbt.Checkpoint, m *Mesh, epoch int) error {
 	t.newest = c
 	if t.opt.Checkpoint != nil {
@@ -298,7 +319,7 @@ func (t *training) keepCheckpoint(ctx context.Context, c *gbt.Checkpoint, m *Mes
 
 	t.looked = time.Now()
 	switch _, awaited, err := t.w.nextEpoch(ctx, epoch); {
-	case err != nil: // a team that trains needs no board
+	case err != nil: // training does not need the board
 		t.w.log("go on without looking: %v", err)
 	case awaited:
 		return errNewcomer
@@ -306,9 +327,9 @@ func (t *training) keepCheckpoint(ctx context.Context, c *gbt.Checkpoint, m *Mes
 	return ctx.Err()
 }
 
-// rowsOfWorker returns the rows of one of so many workers: about as many in use for each.
+// rowsOfWorker returns the rows lo <= r < hi of worker rank of size. All workers get about as many rows in use.
 func rowsOfWorker(d *gbt.Data, rank, size int) (lo, hi int) {
-	row := func(i int) int {
+	row := func(i int) int { // the first row of worker i
 		at := d.Used() * i / size
 		switch {
 		case i == size:
