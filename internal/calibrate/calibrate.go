@@ -1,5 +1,6 @@
 // Package calibrate turns raw scores into calibrated probabilities: of the rows that get 0.03, three in a hundred are
-// positive. Choose multiplies log odds by what rows beyond chance ask for:
+// positive. Choose corrects the slope and the level of the log odds, as far as the rows show beyond chance that it is
+// needed:
 //
 //	raw scores, labels, weights -> data (checked, sorted) -> slope and its error -> Choice
 //	Choice.Calibrator -> calibrator.json -> Predict
@@ -8,8 +9,9 @@
 // bit of math.Exp), so it does not change rankings, and stays within 1e-15 and 1 - 1e-15, so that log losses stay
 // finite.
 //
-// Weights are relative. They are scaled to add up to the effective number of rows (Kish 1965: the square of their sum
-// divided by the sum of their squares), since standard errors must not depend on the weights' unit.
+// Weights are relative: only their proportions count. They are scaled to add up to the effective number of rows (Kish
+// 1965: the square of their sum divided by the sum of their squares), so that standard errors do not depend on their
+// unit.
 //
 // The same rows give the same bytes for any number of processors.
 package calibrate
@@ -54,7 +56,7 @@ func (c *Calibrator) String() string {
 	return "sigmoid(raw)"
 }
 
-// Predict returns the probability for a raw score; NaN for NaN. A score beyond maxRaw counts as that.
+// Predict returns the probability for a raw score; NaN for NaN. A score beyond ±maxRaw counts as ±maxRaw.
 func (c *Calibrator) Predict(raw float64) float64 {
 	if math.IsNaN(raw) {
 		return raw
@@ -76,7 +78,8 @@ func (c *Calibrator) PredictAll(dst, raw []float64) []float64 {
 	return dst
 }
 
-// sigmoid is written so that rounding keeps its order: the quotient e/(1+e), usual for negative z, does not.
+// sigmoid is 1 / (1 + e^-z), limited to edge and 1-edge. For negative z it is often computed as e^z / (1 + e^z), but
+// with rounding that is not always ascending.
 func sigmoid(z float64) float64 {
 	return min(max(1/(1+math.Exp(-z)), edge), 1-edge)
 }
@@ -91,7 +94,8 @@ var (
 	ErrOneClass = errors.New("all labels are the same")
 )
 
-// fault returns "calibrate: row N: what: detail"; row is -1 if it is not a single row's.
+// fault returns an error that wraps what and reads "calibrate: row N: what: detail". A row of -1 stands for no single
+// row.
 func fault(row int, what error, format string, args ...any) error {
 	where := ""
 	if row >= 0 {

@@ -16,6 +16,7 @@ import (
 	"coppice/internal/problem"
 )
 
+// seeded returns a generator with a random seed, which it logs: these tests must hold for any rows.
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()
@@ -23,7 +24,8 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// rows have scores that are twice too sure of themselves; digits > 0 rounds them, so that there are ties.
+// rows returns n random rows whose scores are twice their true log odds, so that a calibrator should halve them. With
+// digits > 0 scores are rounded to so many digits, so that some are equal. Labels of both kinds occur.
 func rows(r *rand.Rand, n, digits int) (raw []float64, label, weight []float32) {
 	for range n {
 		x := -2 + 1.5*r.NormFloat64()
@@ -87,7 +89,8 @@ func TestPredictAll(t *testing.T) {
 		got := c.PredictAll([]float64{7}, raw)
 		for i, x := range raw {
 			if got[0] != 7 || len(got) != 501 || got[i+1] != c.Predict(x) {
-				t.Fatalf("%s: row %d of PredictAll differs from Predict", m, i)
+				t.Fatalf("%s: appending 500 predictions to [7] gives %d numbers, the first %v, row %d %v; want 501, 7 "+
+					"and %v as Predict", m, len(got), got[0], i, got[i+1], c.Predict(x))
 			}
 		}
 		inPlace := slices.Clone(raw)
@@ -97,8 +100,9 @@ func TestPredictAll(t *testing.T) {
 	}
 }
 
-// TestCalibratesTheMean: the sum of calibrated probabilities is that of the labels where it is another beyond chance,
-// and otherwise stays.
+// TestCalibratesTheMean: if the labels add up to something else than the uncalibrated probabilities, beyond chance, the
+// calibrated probabilities add up to the labels. Otherwise they add up to what they did before. The scores are the true
+// log odds, or 1.5 above them, which among 20,000 rows is far beyond chance.
 func TestCalibratesTheMean(t *testing.T) {
 	raw, label, _ := rows(rand.New(rand.NewPCG(3, 0)), 20_000, 0)
 	for name, shift := range map[string]float64{"another": 1.5, "the same": 0} {
@@ -116,7 +120,8 @@ func TestCalibratesTheMean(t *testing.T) {
 			want = labels
 		}
 		if !(math.Abs(is/want-1) < 2e-3) || strings.Contains(c.Reason, "off beyond chance") != (shift != 0) {
-			t.Errorf("%s level: predictions add up to %v, expected %v: %s", name, is, want, c.Reason)
+			t.Errorf("%s level: predictions add up to %v, want %v within 0.2 %%, and the reason to say whether it "+
+				"moved: %s", name, is, want, c.Reason)
 		}
 	}
 }
@@ -144,6 +149,8 @@ func TestOrderAndUnitOfWeightsDoNotMatter(t *testing.T) {
 	}
 }
 
+// same fails the test unless both calibrators predict the same within 1e-9: sums of rows in another order may round
+// differently.
 func same(t *testing.T, what string, a, b *calibrate.Calibrator) {
 	t.Helper()
 	for x := -12.0; x < 12; x += 0.01 {
@@ -188,13 +195,13 @@ func TestSameBytesWhateverTheProcessors(t *testing.T) {
 	one := run(1)
 	for _, p := range []int{2, 8} {
 		if run(p) != one {
-			t.Errorf("%d processors give other bytes than one", p)
+			t.Errorf("%d processors give the calibrators %s; want those of one: %s", p, run(p), one)
 		}
 	}
 }
 
-// TestChoose: scores twice too steep are halved; what chance explains is left alone, and what few rows say is believed
-// in part.
+// TestChoose: scores that are twice too steep are halved within 4 %, given 40,000 rows. Right scores are left alone.
+// With only 60 rows, the slope stays between that of the regression (alone) and 1.
 func TestChoose(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 0))
 	raw, label, weight := rows(r, 40_000, 0)
@@ -218,7 +225,8 @@ func TestChoose(t *testing.T) {
 		c := must.Get(calibrate.Choose(tc.raw[:tc.n], label[:tc.n], weight[:tc.n], false))(t)
 		slope := logit(c.Calibrator.Predict(1)) - logit(c.Calibrator.Predict(0))
 		if slope < tc.low-1e-12 || slope > tc.high+1e-12 || !strings.Contains(c.Reason, tc.reason) {
-			t.Errorf("%s: the slope is %v, expected %v to %v: %s", name, slope, tc.low, tc.high, c.Reason)
+			t.Errorf("%s: the slope is %v, want %v to %v; the reason is %q, want it to say %q", name, slope, tc.low,
+				tc.high, c.Reason, tc.reason)
 		}
 	}
 }
@@ -252,7 +260,8 @@ func TestUncalibratedCompetes(t *testing.T) {
 	}
 }
 
-// TestDegenerateRows: rows of one score, or that scores separate, give finite probabilities at the level of the labels.
+// TestDegenerateRows: rows that determine no slope give finite and sensible probabilities: rows whose scores are all
+// equal, rows that the score separates by label, and rows with a single positive.
 func TestDegenerateRows(t *testing.T) {
 	// All scores equal: nothing is known of the slope, and the level is that of the labels.
 	raw, label := slices.Repeat([]float64{1.5}, 400), make([]float32, 400)
@@ -263,6 +272,7 @@ func TestDegenerateRows(t *testing.T) {
 	if err != nil || !(math.Abs(c.Calibrator.Predict(1.5)-0.5) < 0.02) {
 		t.Errorf("of equal scores %v, %v; want about one half: %s", c.Calibrator, err, c.Reason)
 	}
+
 	// Separable: finite and on the right sides.
 	for _, m := range []calibrate.Method{calibrate.None, calibrate.Platt} {
 		c := fit(t, m, []float64{-3, -2, -1, 1, 2, 3}, []float32{0, 0, 0, 1, 1, 1}, nil)
@@ -270,6 +280,7 @@ func TestDegenerateRows(t *testing.T) {
 			t.Errorf("%s: %v and %v; want less than .3 and more than .7", c, p, q)
 		}
 	}
+
 	// One positive among few.
 	few := make([]float64, 20)
 	one := make([]float32, 20)
@@ -282,7 +293,8 @@ func TestDegenerateRows(t *testing.T) {
 	}
 }
 
-// TestErrors: columns that cannot be calibrated are refused with the row, the value and what to use.
+// TestErrors: Fit and Choose refuse columns that cannot be calibrated. The error names the row, the value and what to
+// use instead, and wraps the fault.
 func TestErrors(t *testing.T) {
 	nan := float32(math.NaN())
 	ok, two := []float32{0, 1}, []float64{1, 2}
@@ -320,13 +332,13 @@ func TestErrors(t *testing.T) {
 				t.Errorf("got  %v\nwant %s", err, tc.want)
 			}
 			if _, err := calibrate.Choose(tc.raw, tc.label, tc.weight, false); !errors.Is(err, tc.is) {
-				t.Errorf("Choose: %v; want the kind of error of the case", err)
+				t.Errorf("Choose: got %v, want an error that wraps %v", err, tc.is)
 			}
 		})
 	}
 }
 
-// TestFewRows: rows that are too few leave scores uncalibrated.
+// TestFewRows: Choose leaves scores uncalibrated if there are fewer than two rows, or fewer than ten of a single class.
 func TestFewRows(t *testing.T) {
 	for name, rows := range map[string]int{"none": 0, "one": 1, "nine of one class": 9} {
 		raw, label := make([]float64, rows), make([]float32, rows)
@@ -362,13 +374,15 @@ func TestJSONBringsBackTheSame(t *testing.T) {
 		}
 		for _, x := range raw {
 			if back.Predict(x) != c.Predict(x) {
-				t.Fatalf("%s: another probability at %v", m, x)
+				t.Fatalf("%s: after writing and reading the probability at %v is %v, want %v", m, x, back.Predict(x),
+					c.Predict(x))
 			}
 		}
 	}
 }
 
-// TestDecodeRefuses: JSON that is no calibrator of this build is refused with what is wrong.
+// TestDecodeRefuses: JSON that is no calibrator of this build is refused with an error of kind Input that says what is
+// wrong with it.
 func TestDecodeRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                                  "byte 0: unexpected end of JSON input",
@@ -394,6 +408,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
+// FuzzDecode: any text is either refused as bad input or gives a calibrator that ascends, stays below 1, and is the
+// same after writing and reading it once more.
 func FuzzDecode(f *testing.F) {
 	raw, label, weight := rows(rand.New(rand.NewPCG(1, 1)), 200, 1)
 	for _, m := range calibrate.Methods() {
@@ -427,9 +443,10 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestLevel: whatever the calibrator, where all stretches of the rows ask for it, its predictions add up to their
-// labels, and nothing but the level has changed: log odds have moved by one constant. The result can be stored.
+// TestLevel: Level with all, on rows whose level has changed throughout, gives a calibrator whose predictions add up to
+// the labels. Nothing but the level changes: log odds move by one constant. The result can be written and read.
 func TestLevel(t *testing.T) {
+	// The true log odds are 2 raw + shift.
 	r := rand.New(rand.NewPCG(29, 1))
 	rows := func(n int, shift float64) (raw []float64, label, weight []float32) {
 		for range n {
@@ -452,27 +469,30 @@ func TestLevel(t *testing.T) {
 			sum, want = sum+float64(newWeight[i])*c.Predict(z), want+float64(newWeight[i]*newLabel[i])
 		}
 		if !(math.Abs(sum/want-1) < 2e-3) {
-			t.Errorf("%s: predictions add up to %v, labels to %v", m, sum, want)
+			t.Errorf("%s: predictions add up to %v, want %v as the labels, within 0.2 %%", m, sum, want)
 		}
 		by := logit(c.Predict(0)) - logit(judged.Predict(0))
 		for _, z := range []float64{-0.5, 0.5, 1} {
 			if d := logit(c.Predict(z)) - logit(judged.Predict(z)); math.Abs(d-by) > 0.02 {
-				t.Errorf("%s: the log odds at %v moved by %v, at 0 by %v", m, z, d, by)
+				t.Errorf("%s: the log odds at %v moved by %v, want %v as at 0, within 0.02", m, z, d, by)
 			}
 		}
 		text := must.Get(c.MarshalJSON())(t)
 		if _, err := calibrate.Decode(text); err != nil {
-			t.Errorf("%s: its text is refused: %v", m, err)
+			t.Errorf("%s: its text %s is refused with %v, want it to be read", m, text, err)
 		}
 	}
 	if _, err := fit(t, calibrate.None, raw, label, nil).Level(raw[:2], []float32{1, 1}, nil, true); err == nil {
-		t.Error("rows of one class: no error")
+		t.Error("rows of one class: got no error, want one")
 	}
 }
 
-// TestDaysHaveLuck: rows of twenty days, each with luck of its own, on scores that are right on average. By rows taken
-// one by one that luck is beyond chance; in order of time it mostly is not, neither for a judged model nor for a final
-// one, and both stay where they are. Where all days ask for the same, both move, the final model half of the way.
+// TestDaysHaveLuck: the luck of single days does not move a level, but what all days have in common does.
+//
+// There are 40 tables of 20 days with 1,000 rows each. First, each day's log odds are off by luck of its own (standard
+// deviation .5), while the scores are right on average. Taken row by row, Choose moves at least half of the tables,
+// since so many rows are beyond chance. In order of time, Choose and Level move at most a quarter of them. Then all
+// days are off by .5, with little luck (.1): Choose moves by about .5, and Level, without all, by about half of that.
 func TestDaysHaveLuck(t *testing.T) {
 	const seeds, days, each = 40, 20, 1000
 	draw := func(seed uint64, luck, shift float64) (raw []float64, label []float32) {
@@ -489,11 +509,12 @@ func TestDaysHaveLuck(t *testing.T) {
 		}
 		return raw, label
 	}
+	// moved is how far the log odds of the score -1 have moved.
 	moved := func(c *calibrate.Calibrator) float64 {
 		p := c.Predict(-1)
 		return math.Abs(math.Log(p) - math.Log1p(-p) + 1)
 	}
-	var one, choice, final int
+	var one, choice, final int // tables moved: by Choose row by row, by Choose in order of time, by Level
 	for seed := range uint64(seeds) {
 		raw, label := draw(seed, .5, 0)
 		for byTime, n := range map[bool]*int{false: &one, true: &choice} {
@@ -512,14 +533,14 @@ func TestDaysHaveLuck(t *testing.T) {
 		chosen := must.Get(calibrate.Choose(raw, label, nil, true))(t)
 		c = must.Get(none.Level(raw, label, nil, false))(t)
 		if m := moved(chosen.Calibrator); m < .3 || m > .7 {
-			t.Errorf("seed %d, judged: moved by %.3f where all days ask for .5", seed, m)
+			t.Errorf("seed %d: Choose moved by %.3f, want .3 to .7 where all days are off by .5", seed, m)
 		}
 		if m := moved(c); m < .15 || m > .35 {
-			t.Errorf("seed %d, final: moved by %.3f where all days ask for .5, of which half lasts", seed, m)
+			t.Errorf("seed %d: Level moved by %.3f, want .15 to .35, half of the .5 by which all days are off", seed, m)
 		}
 	}
 	if one < seeds/2 || choice > seeds/4 || final > seeds/4 {
-		t.Errorf("of %d seeds %d moved taken row by row, %d in order of time, %d final models", seeds, one, choice,
-			final)
+		t.Errorf("of %d tables Choose moved %d row by row and %d in order of time, and Level %d; want at least %d, at "+
+			"most %d, at most %[5]d", seeds, one, choice, final, seeds/2, seeds/4)
 	}
 }

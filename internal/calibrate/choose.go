@@ -9,25 +9,30 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Choice is a calibrator, and why it is as it is.
+// Choice is the result of Choose: a calibrator and the reason for it.
 type Choice struct {
 	Calibrator *Calibrator
 	Method     Method
 	Reason     string // in words, for people
 }
 
-// fewest is how many rows of one class alone are a fault.
+// fewest is how many rows of a single class are an error of Choose; fewer are just too few to calibrate.
 const fewest = 10
 
 // Choose calibrates the scores of rows that the model was not trained on, as far as these rows show that it is needed.
-// The slope of the log odds, that of a logistic regression of the labels on the scores, is drawn towards 1 by its
-// standard error: what few rows say of it is mostly chance. Predictions add up to what they did, as the model has its
-// level from more rows than these, unless the labels add up to something else beyond two standard errors: rows may be
-// newer than those of the training, or have been weighted there. Rows of too few labels leave the scores as they are.
-// Others that cannot be calibrated are an error, which wraps one of the faults above.
+// A nil weight means 1 for every row.
 //
-// Rows divided by time are in its order, and their standard errors are at least those of stretches: tomorrow has the
-// luck of its own day, too.
+// It computes a slope and a level. The slope of the log odds is that of a logistic regression of the labels on the
+// scores, drawn towards 1 by its standard error, since what few rows say of it is mostly chance. The level stays such
+// that predictions add up to what the raw scores' do: the model has learnt it from more rows than these. But if the
+// labels add up to something else beyond two standard errors, the level is moved. That happens if the rows are newer
+// than those of the training, or if those were weighted.
+//
+// With byTime, the rows are in the order of time. Then standard errors are at least what stretches of time show: the
+// rows of a day share that day's luck, and tomorrow has its own.
+//
+// If there are too few labels of one kind, the scores are left as they are. Other rows that cannot be calibrated are an
+// error, which wraps one of the faults of this package.
 func Choose(raw []float64, label, weight []float32, byTime bool) (Choice, error) {
 	none := Choice{Calibrator: &Calibrator{method: None}, Method: None}
 	d, err := prepare(raw, label, weight, byTime)
@@ -39,6 +44,7 @@ func Choose(raw []float64, label, weight []float32, byTime bool) (Choice, error)
 		return Choice{}, err
 	}
 
+	// The slope, and the reason in words.
 	positives := 0
 	for _, y := range d.label {
 		positives += int(y)
@@ -53,6 +59,7 @@ func Choose(raw []float64, label, weight []float32, byTime bool) (Choice, error)
 		reason += fmt.Sprintf(": they are multiplied by %.3g; the rest may be chance", c.a)
 	}
 
+	// The level, given the slope.
 	z := make([]float64, d.len())
 	for i, r := range d.raw {
 		z[i] = float64(c.a * r)
@@ -69,9 +76,9 @@ func Choose(raw []float64, label, weight []float32, byTime bool) (Choice, error)
 	return Choice{Calibrator: c, Method: Platt, Reason: reason}, nil
 }
 
-// shrinkToZero is a difference drawn towards 0 by twice its standard error, and 0 where it is no larger: the positive
-// part of the estimator of James and Stein (1961), in one dimension. One standard error and three gain less, and one
-// harms more (docs/LAB.md).
+// shrinkToZero draws a difference with standard error e towards 0; up to twice e it becomes 0. It is the positive part
+// of the estimator of James and Stein (1961) in one dimension, with twice the standard error. One and three standard
+// errors in place of two were measured to gain less, and one also to harm more (docs/LAB.md).
 func shrinkToZero(difference, e float64) float64 {
 	if !(math.Abs(difference) > 2*e) {
 		return 0
@@ -80,14 +87,17 @@ func shrinkToZero(difference, e float64) float64 {
 	return difference * (1 - float64(part*part))
 }
 
-// solveLevel returns the constant that, added to the log odds z of all rows, makes their probabilities add up to what
-// the raw scores do, and what to add to it because the labels add up to something else beyond chance.
+// solveLevel returns two constants to be added to the log odds z, [rows]. With kept, the probabilities add up to what
+// those of the raw scores do. by is to be added as well if the labels add up to something else beyond chance; otherwise
+// it is 0.
 func (d *data) solveLevel(z []float64) (kept, by float64) {
 	scores, labels := 0.0, 0.0
 	for i, r := range d.raw {
 		scores += float64(d.weightOf(i) * sigmoid(r))
 		labels += float64(d.weightOf(i) * float64(d.label[i]))
 	}
+
+	// The constants that make the probabilities add up to each of the two sums.
 	if !slices.Equal(z, d.raw) {
 		kept, _ = d.moveTo(z, scores)
 	}
@@ -96,8 +106,9 @@ func (d *data) solveLevel(z []float64) (kept, by float64) {
 	return kept, shrinkToZero(to-kept, math.Sqrt(max(1/curvature, apart)))
 }
 
-// moveTo returns the constant that, added to the log odds of all rows, makes their probabilities add up to total, and
-// the curvature of the loss there, which is the inverse of its variance.
+// moveTo returns the constant that, added to the log odds z of all rows, makes their probabilities add up to total
+// (both by weight). It also returns the curvature of the log loss there, by this constant; one over it is the
+// constant's variance.
 func (d *data) moveTo(z []float64, total float64) (by, curvature float64) {
 	// Newton's method in one dimension on a concave function, with bounded steps.
 	const steps, precise = 200, 1e-13
@@ -117,12 +128,14 @@ func (d *data) moveTo(z []float64, total float64) (by, curvature float64) {
 	return by, curvature
 }
 
-// varianceOverTime is the variance of an estimate over the stretches of time, where of is what each row adds to it; 0
-// if rows are in no order.
+// varianceOverTime is the variance of an estimate as the stretches of time show it: each stretch counts as a single
+// observation. of returns what a row adds to the estimate. The result is 0 if the rows are in no order of time.
 func (d *data) varianceOverTime(of func(row int) float64) (variance float64) {
 	if d.stretch == nil {
 		return 0
 	}
+
+	// The variance of a sum of independent terms with mean 0 is the sum of their squares, times n/(n-1).
 	var sums [stretches]float64
 	for i, s := range d.stretch {
 		sums[s] += float64(d.weightOf(i) * of(i))

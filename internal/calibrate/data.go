@@ -8,17 +8,17 @@ import (
 	"sync"
 )
 
-// data holds the relevant rows, ascending by raw score: 9 bytes per row, 17 with weights, 1 more in order of time, and
-// 16 more while sorting.
+// data holds the rows with a weight above 0, ascending by raw score. It takes 9 bytes per row, 8 more with weights, 1
+// more with the order of time, and 16 more while sorting.
 type data struct {
 	raw     []float64
 	label   []uint8
 	weight  []float64 // scaled to the effective number of rows; nil if all are 1
-	stretch []uint8   // of time, less than stretches; nil if rows are in no order
+	stretch []uint8   // number of the row's stretch of time, below stretches; nil if rows are in no order of time
 }
 
-// stretches is into how many parts rows in order of time are cut. A day has luck of its own, which its rows share: what
-// a stretch says is one voice, not one for each row.
+// stretches is how many stretches of equally many rows the rows are divided into, in the order of time. The rows of a
+// day share its luck, so a stretch counts as one observation where a row would not be independent of its neighbours.
 const stretches = 5
 
 func (d *data) len() int { return len(d.raw) }
@@ -32,7 +32,8 @@ func weightAt(weight []float64, i int) float64 {
 	return weight[i]
 }
 
-// prepare checks and sorts the rows. Rows of weight 0 are left out.
+// prepare checks the rows and returns them sorted, without those of weight 0. With byTime, the rows are in the order of
+// time. Errors wrap one of the package's faults.
 func prepare(raw []float64, label, weight []float32, byTime bool) (*data, error) {
 	if err := checkRows(raw, label, weight); err != nil {
 		return nil, err
@@ -60,6 +61,7 @@ func prepare(raw []float64, label, weight []float32, byTime bool) (*data, error)
 		return cmp.Compare(a.row, b.row)
 	})
 
+	// Copy the columns in this order.
 	n := len(entries)
 	d := &data{raw: make([]float64, n), label: make([]uint8, n)}
 	for i, e := range entries {
@@ -80,7 +82,8 @@ func prepare(raw []float64, label, weight []float32, byTime bool) (*data, error)
 	return d, nil
 }
 
-// scaleWeights scales the weights of n rows so that they add up to the effective number of rows.
+// scaleWeights returns the weights of n rows, scaled so that they add up to the effective number of rows: the square of
+// their sum divided by the sum of their squares.
 func scaleWeights(n int, weight func(i int) float64) []float64 {
 	var sum, squares float64
 	for i := range n {
@@ -96,7 +99,8 @@ func scaleWeights(n int, weight func(i int) float64) []float64 {
 	return scaled
 }
 
-// checkRows checks scores, labels and weights; errors name the row. Both classes need a row of weight above 0.
+// checkRows returns an error unless scores, labels and weights are valid, and each of the two classes has a row of
+// weight above 0. Errors name the row.
 func checkRows(raw []float64, label, weight []float32) error {
 	n := len(raw)
 	switch {
@@ -144,7 +148,8 @@ func checkRows(raw []float64, label, weight []float32) error {
 // not depend on the number of goroutines.
 const blockRows = 1 << 15
 
-// sumBlocks adds up the results of part for the rows from begin to end.
+// sumBlocks divides the rows into blocks, calls part for each, in several goroutines at once, and adds up the results
+// with add, in the order of the blocks.
 func sumBlocks[T any](rows int, part func(begin, end int) T, add func(total *T, part T)) T {
 	blocks := (rows + blockRows - 1) / blockRows
 	parts := make([]T, blocks)

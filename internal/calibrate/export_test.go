@@ -11,7 +11,8 @@ import (
 	"coppice/internal/must"
 )
 
-// Fit returns the regression that Choose draws back, as it is, and calibrators of the other methods.
+// Fit returns a calibrator of the given method. For Platt it is the plain logistic regression, whose slope Choose would
+// draw towards 1.
 func Fit(method Method, raw []float64, label, weight []float32) (*Calibrator, error) {
 	d, err := prepare(raw, label, weight, false)
 	if err != nil {
@@ -30,6 +31,8 @@ func Fit(method Method, raw []float64, label, weight []float32) (*Calibrator, er
 // Methods are all methods.
 func Methods() []Method { return []Method{None, Platt} }
 
+// golden is what scikit-learn predicts, written by testdata/sklearn/make.py: by method, the probabilities at the scores
+// in At after fitting to the rows without weights, with weights, and with other labels ("bent").
 type golden struct {
 	At              []float64
 	Plain, Weighted struct {
@@ -38,6 +41,7 @@ type golden struct {
 	Bent map[Method][]float64
 }
 
+// readGolden reads the predictions and the columns, by name, of the rows that were fitted.
 func readGolden(t *testing.T) (golden, map[string][]float64) {
 	t.Helper()
 	data := must.Get(os.ReadFile("testdata/sklearn/want.json"))(t)
@@ -64,10 +68,12 @@ func narrow(v []float64) []float32 {
 	return out
 }
 
+// compareAt fails the test unless c predicts the wanted probabilities at the given scores.
 func compareAt(t *testing.T, what string, c *Calibrator, at, want []float64) {
 	t.Helper()
 	if len(at) != len(want) || len(at) == 0 {
-		t.Fatalf("%s: %d values at %d scores", what, len(want), len(at))
+		t.Fatalf("%s: the golden file has %d values at %d scores, want as many, and one or more", what, len(want),
+			len(at))
 	}
 	for i, x := range at {
 		if got := c.Predict(x); !(math.Abs(got-want[i]) <= tolerance) {
@@ -76,11 +82,11 @@ func compareAt(t *testing.T, what string, c *Calibrator, at, want []float64) {
 	}
 }
 
-// The optimizers of scipy stop near the optimum, not on it.
+// tolerance of probabilities: the optimizers of scipy stop near the optimum, not on it.
 const tolerance = 1e-7
 
-// TestAgainstScikitLearn: Platt scaling gives the probabilities of scikit-learn, with weights and for labels that no
-// sigmoid fits.
+// TestAgainstScikitLearn: Platt scaling gives the same probabilities as scikit-learn: without weights, with weights,
+// and for labels that no sigmoid fits ("bent").
 func TestAgainstScikitLearn(t *testing.T) {
 	g, rows := readGolden(t)
 	for kind, want := range map[string]struct {
@@ -97,11 +103,12 @@ func TestAgainstScikitLearn(t *testing.T) {
 	}
 }
 
-// TestFallingScores: scores that say the contrary of the labels keep nothing but their level.
+// TestFallingScores: if higher scores mean fewer positives, the slope becomes 0, not negative, so that all rows get the
+// same probability.
 func TestFallingScores(t *testing.T) {
 	_, rows := readGolden(t)
 	c, err := Choose(rows["raw"], narrow(rows["falling"]), nil, false)
 	if err != nil || c.Calibrator.a != 0 {
-		t.Errorf("%v, %v: expected a slope of 0: %s", c.Calibrator, err, c.Reason)
+		t.Errorf("for falling scores got %v (%s) and error %v; want a slope of 0", c.Calibrator, c.Reason, err)
 	}
 }

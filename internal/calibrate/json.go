@@ -18,11 +18,11 @@ const (
 type encoded struct {
 	Format int      `json:"format"`
 	Method Method   `json:"method"`
-	A      *float64 `json:"a,omitempty"` // platt: see the formula
-	C      *float64 `json:"c,omitempty"` // platt
+	A      *float64 `json:"a,omitempty"` // platt: the a of sigmoid(a raw + c)
+	C      *float64 `json:"c,omitempty"` // platt: the c
 }
 
-// MarshalJSON writes the format of Decode.
+// MarshalJSON writes the format that Decode reads.
 func (c *Calibrator) MarshalJSON() ([]byte, error) {
 	e := encoded{Format: format, Method: c.method}
 	if c.method == Platt {
@@ -42,7 +42,8 @@ func (c *Calibrator) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Decode reads a calibrator and checks that it is finite and does not descend.
+// Decode reads a calibrator and checks that its numbers are finite and that it does not descend. The text need not be
+// trusted. Errors are of kind Input.
 func Decode(text []byte) (*Calibrator, error) {
 	if len(text) > maxJSON {
 		return nil, refused("%d bytes, more than the %d that a calibrator may have", len(text), maxJSON)
@@ -68,12 +69,13 @@ func Decode(text []byte) (*Calibrator, error) {
 	return c, nil
 }
 
+// refused returns the error for a text that is no calibrator.
 func refused(format string, args ...any) error {
 	return problem.New(problem.Input, "not a calibrator of Coppice: "+format, args...)
 }
 
-// check rejects an unknown method, a parameter that is missing or of another method, and a descending calibrator, with
-// which a higher score would mean a lower probability.
+// check returns an error for an unknown method, for a parameter that is missing or belongs to another method, and for a
+// negative slope, with which a higher score would mean a lower probability.
 func (e encoded) check() error {
 	platt := e.Method == Platt
 	switch {

@@ -1,15 +1,21 @@
 package calibrate
 
-// Level returns the calibrator with a level of its own for a model that has been trained on the rows, in order of time,
-// unlike the one that c was fitted to: what c says of the shape of such models' scores stays, but predictions add up to
-// what they did, unless the labels add up to something else beyond what stretches of time differ by. Then they move
-// half of the way, since half of what the newest rows have of their own does not last (docs/LAB.md), or all of it, for
-// a model whose level is not that of its labels. Weights and errors are as in Choose.
+// Level adapts a calibrator to another model, trained with the same parameters on more rows, among them those given.
+// These are in the order of time. c was fitted to the scores of the first model, and its slope is kept.
+//
+// The level is chosen such that predictions add up to what the new model's uncalibrated ones do. If the labels add up
+// to something else, beyond what stretches of time differ by, the log odds are moved towards that: all of the way if
+// all is true, which is for a model whose objective shifts its level. Otherwise they move half of the way, since half
+// of what is special about the newest rows does not last (docs/LAB.md).
+//
+// Weights and errors are as in Choose. c is not changed.
 func (c *Calibrator) Level(raw []float64, label, weight []float32, all bool) (*Calibrator, error) {
 	d, err := prepare(raw, label, weight, true)
 	if err != nil {
 		return nil, err
 	}
+
+	// The calibrated log odds, and how far to move them.
 	z := make([]float64, d.len())
 	for i, r := range d.raw {
 		z[i] = r
@@ -21,6 +27,8 @@ func (c *Calibrator) Level(raw []float64, label, weight []float32, all bool) (*C
 	if !all {
 		by /= 2
 	}
+
+	// A calibrator without parameters gets a slope of 1.
 	out := *c
 	switch {
 	case kept+by == 0:

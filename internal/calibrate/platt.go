@@ -5,20 +5,20 @@ import "math"
 // platt is a logistic regression of the smoothed labels on the raw score.
 //
 // Labels are smoothed as by Platt (1999, "Probabilistic outputs for support vector machines"): a positive counts as
-// (P+1)/(P+2) and a negative as 1/(N+2), where P and N are the weights of the classes. So the optimum is finite even
-// where a score separates the classes. The optimum is found by Newton's method with backtracking, written so that
+// (P+1)/(P+2) and a negative as 1/(N+2), where P and N are the total weights of positives and negatives. So the optimum
+// is finite even if a score separates the two. It is found by Newton's method with backtracking, written so that
 // nothing overflows (Lin, Lin and Weng 2007, "A note on Platt's probabilistic outputs").
 type platt struct {
 	d           *data
-	mean, scale float64    // of the scores; standardising them makes the Hessian well-conditioned
-	weight, pos float64    // of all rows
-	target      [2]float64 // of a negative and of a positive
+	mean, scale float64    // mean and deviation of the scores; standardising makes the Hessian well-conditioned
+	weight, pos float64    // total weight of all rows, and of positives
+	target      [2]float64 // what a negative and a positive count as
 }
 
-// line is the log odds over the standardised score.
+// line is log odds as a linear function of the standardised score: slope x + c.
 type line struct{ slope, c float64 }
 
-// newPlatt computes mean and deviation. Equal scores have the scale 0.
+// newPlatt returns a regression that is not fitted yet. If all scores are equal, scale is 0.
 func newPlatt(d *data) *platt {
 	l := &platt{d: d}
 	if d.raw[0] == d.raw[d.len()-1] {
@@ -30,7 +30,7 @@ func newPlatt(d *data) *platt {
 	return l
 }
 
-// weightedSum adds up, with weights, what of gives for every row's score.
+// weightedSum returns the weighted sum over all rows of a function of the raw score.
 func (l *platt) weightedSum(of func(raw float64) float64) float64 {
 	return sumBlocks(l.d.len(), func(begin, end int) (s float64) {
 		for i := begin; i < end; i++ {
@@ -40,46 +40,53 @@ func (l *platt) weightedSum(of func(raw float64) float64) float64 {
 	}, func(t *float64, p float64) { *t += p })
 }
 
-// fitLine finds the line of the least loss.
+// fitLine returns the line with the least mean log loss, and the derivatives there. It may be called once.
 func (l *platt) fitLine() (line, derivatives) {
 	for i, label := range l.d.label {
 		l.weight += l.d.weightOf(i)
 		l.pos += float64(l.d.weightOf(i) * float64(label))
 	}
 	l.target = [2]float64{1 / (l.weight - l.pos + 2), (l.pos + 1) / (l.pos + 2)}
-	rate := l.target[0] + float64((l.target[1]-l.target[0])*(l.pos/l.weight))
 
+	// Begin with the mean target for all rows.
+	rate := l.target[0] + float64((l.target[1]-l.target[0])*(l.pos/l.weight))
 	return l.newton(line{c: math.Log(rate / (1 - rate))})
 }
 
-// slope is the slope of the log odds over the scores with its standard error; 1 and infinite where all scores are
-// equal.
+// slope fits the regression and returns the slope of the log odds over the raw scores, with its standard error e. If
+// all scores are equal, nothing is known of it: it is 1, with an infinite error.
 func (l *platt) slope() (slope, e float64) {
 	if l.scale == 0 {
 		return 1, math.Inf(1)
 	}
 	best, at := l.fitLine()
-	// The inverse of the Hessian; that of the mean is as many times smaller as there are rows.
+
+	// The variance of the slope is its element of the inverse Hessian of the total loss, which is that of the mean loss
+	// times the weight of all rows.
 	determinant := float64(at.h00*at.h11) - float64(at.h01*at.h01)
 	variance := max(0, at.h11/determinant/l.weight)
 
-	// Rows of one stretch may err together: what each adds to the gradient, by the inverse (White's sandwich).
+	// But the rows of a stretch may err together (White's sandwich estimator). A row adds to the slope what it adds to
+	// the gradient, times the inverse Hessian.
 	apart := l.d.varianceOverTime(func(i int) float64 {
 		x := (l.d.raw[i] - l.mean) / l.scale
 		off := l.target[l.d.label[i]] - sigmoid(float64(best.slope*x)+best.c)
 		return off * (float64(at.h11*x) - at.h01) / determinant / l.weight
 	})
-	return best.slope / l.scale, math.Sqrt(max(variance, apart)) / l.scale // undoes the standardisation
+
+	// Dividing by scale undoes the standardisation.
+	return best.slope / l.scale, math.Sqrt(max(variance, apart)) / l.scale
 }
 
-// derivatives are those of the mean loss at a line, by slope and constant.
+// derivatives are the mean loss at a line and its derivatives. Index 0 is the slope, 1 the constant.
 type derivatives struct {
 	loss          float64
-	g0, g1        float64
-	h00, h01, h11 float64
+	g0, g1        float64 // gradient
+	h00, h01, h11 float64 // Hessian
 }
 
-// newton descends from w until no step lowers the loss any more, and returns the line there with its derivatives.
+// newton minimises the loss from w on, and returns the line where it is least, with the derivatives there. It stops
+// when no step lowers the loss any more.
 func (l *platt) newton(w line) (line, derivatives) {
 	const (
 		iterations = 100
@@ -88,9 +95,10 @@ func (l *platt) newton(w line) (line, derivatives) {
 	)
 	at := l.evaluate(w)
 	for range iterations {
+		// Half of descent is what a step would lower a parabola by; descent is the loss's derivative along the step.
 		step := newtonStep(at)
-		slope := float64(step.slope*at.g0) + float64(step.c*at.g1)
-		if -slope/2 < enough {
+		descent := float64(step.slope*at.g0) + float64(step.c*at.g1)
+		if -descent/2 < enough {
 			return w.moved(step, 1), at
 		}
 
@@ -98,7 +106,7 @@ func (l *platt) newton(w line) (line, derivatives) {
 		length := 1.0
 		for ; length >= shortest; length /= 2 {
 			next := w.moved(step, length)
-			if then := l.evaluate(next); then.loss < at.loss+1e-4*length*slope {
+			if then := l.evaluate(next); then.loss < at.loss+1e-4*length*descent {
 				w, at = next, then
 				break
 			}
@@ -111,11 +119,13 @@ func (l *platt) newton(w line) (line, derivatives) {
 	return w, at
 }
 
+// moved returns the line w + length x step.
 func (w line) moved(step line, length float64) line {
 	return line{w.slope + float64(length*step.slope), w.c + float64(length*step.c)}
 }
 
-// evaluate makes one pass over the rows. With z the log odds, a row's loss is ln(1+e^z) - t z.
+// evaluate returns the mean loss at a line, with its derivatives, in one pass over the rows. With log odds z and target
+// t, a row's loss is ln(1+e^z) - t z.
 func (l *platt) evaluate(w line) derivatives {
 	d := sumBlocks(l.d.len(), func(begin, end int) derivatives { return l.evaluateRows(w, begin, end) },
 		func(t *derivatives, p derivatives) {
@@ -130,7 +140,7 @@ func (l *platt) evaluate(w line) derivatives {
 		d.h11 / l.weight}
 }
 
-// evaluateRows adds up loss, gradient and Hessian over rows from begin to end, at slope and intercept w.
+// evaluateRows returns the sums of loss and derivatives at the line w over the rows begin <= i < end.
 func (l *platt) evaluateRows(w line, begin, end int) (d derivatives) {
 	for i := begin; i < end; i++ {
 		x := l.d.raw[i]
@@ -161,8 +171,8 @@ func (l *platt) evaluateRows(w line, begin, end int) (d derivatives) {
 	return d
 }
 
-// newtonStep solves hessian x step = -gradient by Cholesky's method. A ridge makes it solvable if scores are nearly
-// equal.
+// newtonStep returns the solution of Hessian x step = -gradient by Cholesky's method. A small constant on the diagonal
+// (the ridge) makes it solvable even if scores are nearly equal.
 func newtonStep(at derivatives) (step line) {
 	const ridge = 1e-12
 	l00 := math.Sqrt(max(at.h00+ridge, ridge))

@@ -1,13 +1,15 @@
-// Package exact has the exponential and the logarithm with the same bits on every processor, which package math does
-// not promise: trained models, and whatever is chosen by a computed number, depend on the last of them. It also maps
-// numbers to integers of the same order.
+// Package exact computes the exponential (Exp) and the logarithm (Log) with the same bits on every processor. Package
+// math does not promise that: elsewhere than on amd64 its last bit may differ. The bytes of trained models, and
+// whatever is chosen by a computed number, depend on that bit. The functions use no operation that a compiler may fuse
+// with another.
+//
+// Ordered maps floating-point numbers to integers that sort in the same way.
 package exact
 
 import "math"
 
-// Log is the natural logarithm of x with the same bits on every processor, those that math.Log has on amd64: elsewhere
-// its last bit may differ, since multiplications and additions are fused. Boosting starts from a logarithm, so a
-// model's bytes depend on it.
+// Log is the natural logarithm of x. On every processor it has the bits that math.Log has on amd64. (On others,
+// math.Log may fuse multiplications with additions.) Boosting starts from a logarithm, so a model's bytes depend on it.
 //
 // It is the method of FreeBSD's msun (K. C. Ng, 1993): x = 2^k (1 + f) with 1 + f between sqrt(1/2) and sqrt(2), and
 // for s = f/(2 + f) the series log(1 + f) = f - f²/2 + s (f²/2 + R(s²)), where R is a minimax polynomial.
@@ -15,17 +17,21 @@ func Log(x float64) float64 {
 	if !(x > 0) || math.IsInf(x, 1) {
 		return math.Log(x) // zero, infinity or NaN, which need no rounding
 	}
+
+	// x = 2^k (1 + f)
 	fraction, exponent := math.Frexp(x)
 	if fraction < math.Sqrt2/2 {
 		fraction, exponent = 2*fraction, exponent-1
 	}
 	f, k := fraction-1, float64(exponent)
 
+	// r = R(s²), its odd and its even coefficients by themselves
 	s := f / (2 + f)
 	square := float64(s * s)
 	fourth := float64(square * square)
 	r := float64(square*polynomial(fourth, logOdd[:])) + float64(fourth*polynomial(fourth, logEven[:]))
 
+	// k ln(2) + f - f²/2 + s (f²/2 + R), in the order that loses the least
 	half := float64(0.5 * f * f)
 	return float64(k*logLn2High) - ((half - (float64(s*(half+r)) + float64(k*logLn2Low))) - f)
 }
@@ -39,7 +45,7 @@ func polynomial(x float64, coefficients []float64) float64 {
 	return y
 }
 
-// ln(2) in two parts; the product of an exponent and the higher one is exact.
+// ln(2) as the sum of two numbers. The higher one has so few bits that its product with an exponent is exact.
 const (
 	logLn2High = 0x1.62e42feep-1
 	logLn2Low  = 0x1.a39ef35793c76p-33
