@@ -85,6 +85,8 @@ func TestLongTextsAreOthers(t *testing.T) {
 		t.Errorf("%d categories, other_bin %d; want short and the long one, and other_bin "+
 			"2", len(f.Categories), f.OtherBin)
 	}
+
+	// The first rows have the long category, the longer text, which is one of the others, and the short category.
 	if column := s.Split("train").Columns[0]; column[0] != 1 || column[1] != 2 || column[2] != 0 {
 		t.Errorf("the bins begin with %v, want 1, 2 and 0", column[:3])
 	}
@@ -95,7 +97,7 @@ func TestLongTextsAreOthers(t *testing.T) {
 		t.Errorf("the warnings are %v, want that id looks like one", got)
 	}
 	if v := s.sample(t).Column("s"); v.Text[1] != long+"y" {
-		t.Error("the sample is not raw")
+		t.Errorf("the sample's second text has %d bytes, want the %d of the table", len(v.Text[1]), len(long)+1)
 	}
 }
 

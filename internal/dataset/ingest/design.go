@@ -116,8 +116,6 @@ func (p *designer) encode(ctx context.Context, options Options) error {
 
 	// Columns that tell nothing about later rows are dropped first. What remains is what keys are made of, and what the
 	// spec may name.
-	// Columns that carry nothing over to later rows go first: what is left is what keys are made of, and what the spec
-	// may name.
 	p.dropUseless()
 	p.findAtoms()
 	if err := p.checkNames(); err != nil {

@@ -74,7 +74,6 @@ func (p *designer) findAtoms() {
 		part, place := dataset.Part{Column: c.Name, Kind: c.Kind}, c.from.place
 
 		// Of derived columns only hour and weekday become atoms. Their part names the time that they are derived from.
-		// Of derived columns only hour and weekday become parts; they name the time that they are derived from.
 		if d := c.from.from; d != nil {
 			if d.What != dataset.DeriveHour && d.What != dataset.DeriveWeekday {
 				continue
@@ -84,7 +83,6 @@ func (p *designer) findAtoms() {
 		}
 
 		// A column with hashes gets an atom of its exact values. All but categories get one of ranges, too.
-		// Numbers that may be ids become two parts: exact, and as ranges.
 		if c.hashes != nil {
 			p.exact[i] = len(p.atoms)
 			p.atoms = append(p.atoms, atom{part: part, column: i, place: place, exact: true, hashes: c.hashes[:p.rows]})
@@ -510,7 +508,6 @@ func (p *designer) findNested(ctx context.Context, threads int) error {
 
 	// Candidates are the columns of at least three levels, those with the most levels first. So the first one that a
 	// column is nested in is the one to take.
-	// The first that an atom is nested in is the one to fall back to.
 	var ranked []int
 	for i := range atoms {
 		if atoms[i].levels >= 3 && len(ranked) < maxParents {

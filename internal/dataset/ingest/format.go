@@ -54,6 +54,7 @@ func (r *Reading) tellOdd(name string, c *cell.Recogniser) {
 // It reads the first rows of all text columns, and further ones only of columns that may still have a format.
 func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates dataset.Format,
 	markers *cell.Markers) (*Reading, error) {
+	// Formats that are known, and columns of texts whose formats are to be found.
 	r, said := &Reading{Formats: dataset.Formats{}, Open: map[string]string{}}, saidFormats(spec, t)
 	seen := map[string]*cell.Recogniser{}
 	for _, c := range t.Columns() {

@@ -206,8 +206,9 @@ func countUpTo[K comparable](counts map[K]int64, key K, limit int) {
 	}
 }
 
-// parseNumber returns value i of a label or weight as a number. Texts that spell numbers count.
-func parseNumber(values *dataset.Values, i int) (float64, bool) {
+// parseNumber returns value i as a number; ok is false if it is none. Texts that spell numbers are numbers, as NaN is;
+// digits that are no quantity, such as 007, are not. A truth value is 0 or 1, and a time is no number.
+func parseNumber(values *dataset.Values, i int) (x float64, ok bool) {
 	switch values.Type {
 	case dataset.Text:
 		x, f := cell.ParseNumber(values.Text[i])
@@ -267,8 +268,9 @@ func (l *labeler) decode(batch *table.Batch, values *dataset.Values, i int) (flo
 	return float32(x), nil
 }
 
-// SameValue reports whether value i is what a spec or a person calls it: the same text or truth value, or the same
-// number. Texts of more digits than a float64 holds, such as long ids, are no numbers.
+// SameValue reports whether value i is the one that a spec or a person writes as text: the same text or truth value, or
+// the same number in another spelling. Texts beyond 2^53, such as long ids, are compared as texts only, since a float64
+// cannot tell them apart.
 func SameValue(values *dataset.Values, i int, text string) bool {
 	if values.Type == dataset.Text && cell.Trim(values.Text[i]) == cell.Trim(text) ||
 		values.Type == dataset.Bool && strings.EqualFold(values.TextOf(i), text) {
@@ -355,8 +357,9 @@ func (l *labeler) hasClasses() bool {
 		len(l.texts) > 2 && len(l.numbers) == 0 && l.info.Kind == "" && l.spec.Sample.Negatives == 0
 }
 
-// setClasses names the classes that the column holds: numbers first, in their order, then texts. Too many, or a name
-// that is too long, is an error.
+// setClasses sets the kind of the label to classes, and names them: first the numbers in ascending order, then the
+// texts in alphabetical order. Too many classes, or a name that is too long, is an error, which fail makes of a
+// message.
 func (l *labeler) setClasses(fail func(string, ...any) error) error {
 	names := slices.Collect(maps.Keys(l.texts))
 	if len(names) > dataset.MaxClasses {

@@ -63,8 +63,8 @@ func (n *Night) Missing(values *dataset.Values, i int) bool {
 	return cell.Missing(values, i, n.markers)
 }
 
-// Numbers returns a column's values as numbers, NaN if missing or unreadable. readable is the share of present values
-// that can be read as numbers; for times it is 0.
+// Numbers returns a column's values as numbers, NaN if missing, infinite or unreadable. readable is the share of
+// present values that are finite numbers; for times it is 0.
 func (n *Night) Numbers(values *dataset.Values) (x []float64, readable float64) {
 	return n.read(values, 0, func(i int) (float64, bool) {
 		if values.Type == dataset.Time {

@@ -125,7 +125,8 @@ func (p *pass) changed() error {
 		Msg: "the table changed while it was read; stage it again"}
 }
 
-// checkTrain rejects a train split that a binary model cannot learn from.
+// checkTrain returns an error if the label is binary and all rows of train have the same one. It is called after the
+// rows have been written, when their mean is known.
 func (p *pass) checkTrain() error {
 	train := p.m.Splits[0]
 	if p.m.Label.Kind == dataset.Binary && (train.LabelMean == 0 || train.LabelMean == 1) {

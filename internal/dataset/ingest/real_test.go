@@ -65,8 +65,8 @@ func (s *staged) splits() string {
 // realTable is a real table, the spec that stages it, and what kinds and splits return for it.
 type realTable struct{ name, spec, kinds, splits string }
 
-// TestRealTables: real tables are staged with the kinds of columns, the splits and the mean labels that are known of
-// them.
+// TestRealTables: real tables, in several formats and of several domains, get the kinds of columns, the splits and the
+// mean labels that are known of them. Of two tables, single columns are looked at more closely.
 func TestRealTables(t *testing.T) {
 	long(t)
 	for _, want := range []realTable{

@@ -214,7 +214,6 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 			continue
 		}
 		// A table that pandas wrote with its index, and read back without it, has it as a column "Unnamed: 0".
-		// A table written with its index and read without it has it under the name that pandas gives to what has none.
 		index := c.Index || c.Name == "Unnamed: 0"
 		day := spec.Source.NamesDay(c.Name) && c.Name != spec.TimeColumn()
 		if _, named := spec.Encodings.Columns[c.Name]; (index || day) && !named && forced[c.Name] == "" {

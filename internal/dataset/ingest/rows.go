@@ -72,7 +72,8 @@ func (c *cleanRows) clean(batch *table.Batch, first bool) (*table.Batch, error) 
 	return final.Keep(places), nil
 }
 
-// readTable passes the named columns of all rows to fn, and reports progress in bytes.
+// readTable passes the named columns of all rows of a table to fn, batch by batch. progress, which may be nil, is told
+// the bytes read.
 func readTable(ctx context.Context, t *table.Table, names []string, fn func(*table.Batch) error,
 	progress func(done, total int64)) error {
 	return t.Read(ctx, names, table.BatchRows(len(names)), func(b *table.Batch) error {

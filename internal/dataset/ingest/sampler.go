@@ -119,8 +119,6 @@ func (s *sampler) sorted() []slot {
 
 	// Divide the rows into buckets of hashes, as in a counting sort, and sort each bucket: faster than sorting all at
 	// once.
-	// Divide the rows into buckets of hashes, whose order is that of their numbers, and sort each: faster than sorting
-	// all at once.
 	var ends [hashBuckets + 1]int
 	shift := bucketShift(s.limit)
 	for _, r := range s.rows {

@@ -256,6 +256,7 @@ func (s *splitter) axis() *axis {
 // counts. Rows with the same time stay together. Every split that has a share gets at least one time; fewer times than
 // splits are an error.
 func (s *splitter) resolveTime(counts *[4]int64) error {
+	// If some text was not a time, all are read as numbers from now on.
 	a := s.axis()
 	if a != s.asTime {
 		s.asTime = nil

@@ -136,6 +136,7 @@ func TestKeysAreComparedByMeaning(t *testing.T) {
 // TestGroupsShareAFold: the rows of a group are in one fold, even if the split divides them among its splits by another
 // key.
 func TestGroupsShareAFold(t *testing.T) {
+	// 300 groups of three rows that follow each other; the key repeats after 300 rows, so it divides groups.
 	csv := csvOf("g,u,y,x", 900, func(i int) string { return fmt.Sprintf("%d,u%d,%d,%d", i/3, i%300, i/3%2, i%11) })
 	s := mustStage(t, "label: y\ngroup: g\nsplit: {by: hash, key: u, train: 0.8, valid: 0.2}\n", csv)
 	folds := map[uint64]uint8{}
@@ -148,7 +149,7 @@ func TestGroupsShareAFold(t *testing.T) {
 		}
 	}
 	if len(folds) != 300 {
-		t.Errorf("%d groups, want 300", len(folds))
+		t.Errorf("the splits have %d groups, want 300", len(folds))
 	}
 }
 

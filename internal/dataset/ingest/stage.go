@@ -77,7 +77,7 @@ func Stage(ctx context.Context, spec *dataset.Spec, files []table.File, dir stri
 	return report, nil
 }
 
-// checkTarget rejects a non-empty target folder before any work is done.
+// checkTarget returns a conflict if dir is a file or a folder that is not empty, before any work is done.
 func checkTarget(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -339,7 +339,7 @@ func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (s
 	return out, cell.NewPartReader(part, c.markers).Hashes(&some, out.hashes)
 }
 
-// firstOf returns the context's error, or the first of errs.
+// firstOf returns err or, if that is nil, the first of errs that is not nil.
 func firstOf(err error, errs []error) error {
 	for _, e := range errs {
 		if err == nil {

@@ -120,8 +120,8 @@ func (s *columnSurvey) categorical() bool {
 		!s.feature.column.Untyped
 }
 
-// observeFloats counts missing and present numbers and widens the range. It counts in local variables, since it runs
-// for every cell of a table.
+// observeFloats counts missing and present numbers, and widens the range of numbers. It counts in local variables,
+// which is faster, since it runs for every cell of a table.
 func (s *columnSurvey) observeFloats(values *dataset.Values) {
 	lo, hi, absent := s.numbers.min, s.numbers.max, int64(0)
 	check := len(s.markers.Numbers) > 0

@@ -138,7 +138,7 @@ type foldedGroup struct {
 // foldedGroups are the groups by fold and bin.
 type foldedGroups [leakFolds][256]foldedGroup
 
-// groupLabels adds up labels by fold and bin.
+// groupLabels sets the groups to the sums of the labels by fold and bin. bins is by row of train.
 func (groups *foldedGroups) groupLabels(bins []uint8, train *trainSample) {
 	clear(groups[:])
 	for i, bin := range bins {
@@ -312,7 +312,6 @@ func splitWarnings(manifest *dataset.Manifest, learnt []bool) []dataset.Warning 
 		}
 		// Warn if the share is half as much again or a third less, and the difference is beyond chance: 4 standard
 		// errors, so that many splits of many tables give no false alarm.
-		// Half as much again or a third less, and beyond chance (4 standard errors).
 		ratio := s.LabelMean / train.LabelMean
 		pooled := (s.LabelMean*float64(rows) + train.LabelMean*trainRows) / (float64(rows) + trainRows)
 		chance := math.Sqrt(pooled * (1 - pooled) * (1/float64(rows) + 1/trainRows))

@@ -187,7 +187,7 @@ func (c *TextCheck) Line() error {
 		"bytes", c.At-maxRecord+1, c.At, maxRecord)}
 }
 
-// IsPlainText reports whether a file is uncompressed text.
+// IsPlainText reports whether a file is uncompressed text, by its first bytes.
 func IsPlainText(f File) (bool, error) {
 	head, err := readHead(f)
 	isBinary := unsupportedCompression(head) != ""

@@ -93,8 +93,10 @@ func (s *csvSource) findDelimiter() (sure bool, err error) {
 		return false, err
 	}
 	defer t.Close()
+
+	// A sample of whole lines. An error is ignored here: it comes again when the row is read.
 	sample := make([]byte, sniffBytes)
-	n, err := io.ReadFull(t.clean, sample) // an error comes again when the row is read
+	n, err := io.ReadFull(t.clean, sample)
 	sample = sample[:n]
 	if i := bytes.LastIndexByte(sample, '\n'); i >= 0 && err == nil {
 		sample = sample[:i+1] // whole lines: the file goes on
@@ -106,6 +108,8 @@ func (s *csvSource) findDelimiter() (sure bool, err error) {
 		candidates = []rune{'\t', ',', ';', '|'}
 	}
 	s.delimiter = candidates[0]
+
+	// Try each of them on the first rows.
 	best := 0
 	for _, d := range candidates {
 		r := &lineRecords{r: bufio.NewReader(bytes.NewReader(sample)), comma: d, quoted: s.quoted}
@@ -259,7 +263,8 @@ type csvReader struct {
 	header []string // which no row may repeat
 }
 
-// open begins to read the file. Every record must have so many fields; with 0 the first one decides.
+// open opens the file and returns a reader of its records, which the caller closes. Every record must have so many
+// fields; with 0 the first record decides.
 func (s *csvSource) open(fields int) (*csvReader, error) {
 	t, err := openText(s.file, s.head)
 	if err != nil {

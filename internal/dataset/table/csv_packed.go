@@ -36,7 +36,6 @@ func (g *gzipReader) Read(p []byte) (int, error) {
 	}
 
 	// Some writers pad the last block with zeros. The file ends after them, or another member follows.
-	// Some writers pad the last block with zeros.
 	for {
 		c, err := g.in.ReadByte()
 		if err != nil {

@@ -25,7 +25,7 @@ type JSONValue struct {
 	Nested string // "an object" or "a list" if it is one, whose contents are skipped; otherwise empty
 }
 
-// Peek skips white space and returns the next byte; 0 at the end.
+// Peek skips white space and returns the next byte, without moving over it. It returns 0 at the end of the text.
 func (j *JSON) Peek() byte {
 	for j.At < len(j.Text) {
 		switch c := j.Text[j.At]; c {

@@ -31,7 +31,8 @@ type parquetSource struct {
 	rows    int64
 }
 
-// recoverPanics runs fn and converts the library's panics on damaged files to errors.
+// recoverPanics runs fn and returns its error. If the library panics, as it does on damaged files, that is an error,
+// too.
 func recoverPanics(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -46,7 +47,7 @@ func (s *parquetSource) damagedFile(err error) error {
 	return &InputError{File: s.file.URI, Msg: "not a complete Parquet file", Err: err}
 }
 
-// open reads the file's metadata. The caller closes the reader, which also closes the file.
+// open opens the file and reads its metadata. The caller closes the reader, which also closes the file.
 func (s *parquetSource) open() (*file.Reader, *os.File, error) {
 	f, err := os.Open(s.file.Path)
 	if err != nil {

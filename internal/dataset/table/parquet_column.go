@@ -52,7 +52,8 @@ func (c *parquetColumn) beginChunk(r io.ReaderAt, size int64, meta *metadata.Col
 	return c.pages.beginChunk(r, size, meta, writer, rows)
 }
 
-// read fills out with the next n values, from as many pages as they take.
+// read fills out with the next n values of the row group, from as many pages as they take. Data that ends before the
+// values do is an error.
 func (c *parquetColumn) read(n int, out *dataset.Values) error {
 	c.kind.makeRoom(out, n)
 	for at := 0; at < n; {
@@ -175,7 +176,6 @@ func (c *parquetColumn) readDictionary(p page) error {
 	}
 
 	// In memory a text has a header and a copy of its bytes. Once the copies are made, the page itself is not needed.
-	// In memory a text has a header, and a copy of its bytes: the page goes once they are made.
 	const header = 16
 	size := header * int64(n)
 	if c.kind.typ == dataset.Text {

@@ -176,7 +176,6 @@ func plainTexts(data []byte, width int, shared bool, room room) (out []byte, err
 
 	// Check all lengths before anything is allocated: those of a damaged page may be any numbers. before is the length
 	// of the previous text, left the bytes of data that are left.
-	// First the lengths, so that nothing is allocated for texts that cannot be.
 	size, before, left := int64(0), int64(0), int64(len(data))
 	for i, suffix := range suffixes {
 		prefix := prefixes[i]

@@ -352,7 +352,6 @@ func TestPagesThatUnpackToTooMuch(t *testing.T) {
 	}
 
 	// One page claims to unpack to a gigabyte, another unpacks to more than it claims. Neither may take much memory.
-	// One page that claims a gigabyte, and one that holds more than it claims.
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for claim, want := range map[int]string{1 << 30: "unpacks to 1024 MB, too much", 8: "cannot be decompressed"} {
@@ -382,7 +381,6 @@ func TestPagesThatUnpackToTooMuch(t *testing.T) {
 	}
 
 	// A column gives back the memory of a page when it moves on, so one column may have many pages.
-	// A column gives back its page when it moves on, whatever the number of its pages.
 	budget = newPageMemory(0)
 	p := begin(bytes.Repeat(pageBytes(rows/40, 8*rows, zeros), 40))
 	for i := range 40 {

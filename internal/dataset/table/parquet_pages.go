@@ -135,7 +135,6 @@ func (p *pageReader) beginChunk(r io.ReaderAt, size int64, c *metadata.ColumnChu
 func (p *pageReader) openRange(r io.ReaderAt, start, n int64) {
 	// A buffer is only as large as the chunk: in a wide table a column's chunk is a few kilobytes, and full buffers for
 	// all columns would be most of the memory.
-	// Of a wide table a column's chunk is a few kilobytes: a full buffer for each column would be most of the memory.
 	if size := int(min(readAheadBytes, max(n, leastRead))); p.file == nil || p.file.Size() < size {
 		p.file = bufio.NewReaderSize(nil, size)
 		p.headers = thrift.NewTCompactProtocolConf(thrift.NewStreamTransportR(p.file),
@@ -202,7 +201,6 @@ func (p *pageReader) dataPage(h pageHeader) (out page, err error) {
 	out = page{encoding: parquet.Encoding(h.encoding), values: h.values}
 
 	// In version 2 the levels come before the values and are never compressed.
-	// In version 2 the levels are in front of the values and never compressed.
 	if h.typ == pageDataV2 {
 		levels := h.levelBytes + h.repBytes
 		if levels > int64(len(p.packed)) || levels > h.uncompressed {

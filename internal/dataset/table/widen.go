@@ -103,7 +103,6 @@ func (f *reshaped) read(ctx context.Context, q request) error {
 	}
 
 	// The file fills a batch of its own, inner; the caller's batch, outer, gets the columns that are asked for.
-	// The file fills a batch of its own; that of the caller gets its columns and the others.
 	var outer *Batch
 	inner.empty = func() *Batch {
 		if outer = q.empty(); outer.inner == nil {

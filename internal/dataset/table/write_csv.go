@@ -17,7 +17,8 @@ type CSVWriter struct {
 	buf       []byte
 }
 
-// NewCSVWriter writes the header. delimiter is an ASCII character, such as ',' or '\t'.
+// NewCSVWriter writes the header and returns a writer of rows of the given columns. delimiter is an ASCII character,
+// such as ',' or '\t'; a quote or an end of a line is an error.
 func NewCSVWriter(w io.Writer, columns []Column, delimiter byte) (*CSVWriter, error) {
 	if delimiter == 0 || delimiter >= 0x80 || strings.IndexByte("\"\r\n", delimiter) >= 0 {
 		return nil, fmt.Errorf("write CSV: %q cannot delimit fields", delimiter)

@@ -155,7 +155,7 @@ func (p *ParquetWriter) Write(b *Batch) error {
 	return p.sink.wrap(err)
 }
 
-// closeGroup ends the row group being written, if there is one; the next batch begins another.
+// closeGroup ends the row group that is being written, if there is one. The next batch begins another.
 func (p *ParquetWriter) closeGroup() error {
 	group := p.group
 	p.group, p.rows = nil, 0

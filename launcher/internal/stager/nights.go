@@ -259,8 +259,9 @@ func (d Destination) Nights(ctx context.Context, name string) ([]*nights.Record,
 	return out, nil
 }
 
-// Accept lets a blocked version pass: it writes into the record who accepted it and why, and returns the record. A
-// version that is accepted already stays as it is, unless only a is lasting.
+// Accept lets a blocked version pass: it writes the acceptance into the version's record, and returns the record. A
+// version that is accepted already stays as it is, unless a lasting acceptance replaces one that is not. A version
+// without a record is an error of kind NotFound.
 func (d Destination) Accept(ctx context.Context, name, version string, a nights.Acceptance) (*nights.Record, error) {
 	r, generation, err := d.readNight(ctx, name, version)
 	if err != nil {

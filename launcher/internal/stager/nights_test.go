@@ -279,6 +279,7 @@ func TestFetch(t *testing.T) {
 	first := night(t, s, stream.Night(0), dst, "")
 	second := night(t, s, stream.Night(1), dst, "")
 
+	// Both are listed.
 	all, err := stager.List(t.Context(), store, "")
 	if err != nil || len(all) != 2 {
 		t.Fatalf("listed %d versions, %v; want 2", len(all), err)
@@ -293,6 +294,7 @@ func TestFetch(t *testing.T) {
 		t.Errorf("of dataset click, %d versions are listed, %v; want none", len(none), err)
 	}
 
+	// Fetch the first, then damage the second and fetch that.
 	must.Do(t, stager.FetchTo(t.Context(), store, first.Manifest, dir))
 	if m, err := dataset.Check(t.Context(), dir, nil); err != nil || m.Version != first.Manifest.Version {
 		t.Errorf("what was fetched is %v, %v; want the first version, whole", m, err)

@@ -28,8 +28,8 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// stageSize stages a table of whole numbers, with one column of ids if there are levels, and returns the processor time
-// that it took.
+// stageSize stages a table of random whole numbers, with a column of ids if s has levels, and returns the processor
+// time that staging took.
 func stageSize(t *testing.T, s size) time.Duration {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "t.csv")

@@ -175,6 +175,7 @@ type warehouse struct {
 	fail     error      // what an export returns after it has written
 }
 
+// Look returns the bytes of a query's table, and an identity that changes with w.version.
 func (w *warehouse) Look(_ context.Context, query string) (int64, string, error) {
 	rows, ok := w.tables[query]
 	if !ok {
@@ -183,6 +184,7 @@ func (w *warehouse) Look(_ context.Context, query string) (int64, string, error)
 	return int64(len(rows)), query + w.version, nil
 }
 
+// Export writes a query's table into the folder that uri names, which must be in the bucket and hold the id.
 func (w *warehouse) Export(ctx context.Context, id, query, uri string) error {
 	w.exported = append(w.exported, query)
 	folder, found := strings.CutSuffix(strings.TrimPrefix(uri, "gs://datasets/"), "*.parquet")

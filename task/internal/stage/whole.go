@@ -82,7 +82,8 @@ func (q *Request) discard(dir string, why error) error {
 	return onDisk("remove the damaged copy", discard(dir))
 }
 
-// discard removes a copy. Processes that have it mapped keep it until they unmap it.
+// discard removes a copy, first from its name and then from the disk. Processes that have it mapped keep it until they
+// unmap it.
 func discard(dir string) error {
 	bad := dir + ".bad"
 	if err := os.RemoveAll(bad); err != nil {
