@@ -5,27 +5,27 @@ import (
 	"slices"
 )
 
-// Bin is the sums over some rows that a model ranks next to each other: sufficient to draw a reliability diagram, and
-// the gain from taking the rows that rank highest.
+// Bin is the sums over some rows that a model ranks next to each other. A list of them is enough to draw a reliability
+// diagram, and the lift of the rows that are ranked highest.
 type Bin struct {
 	Rows     int     `json:"rows"`
 	Weight   float64 `json:"weight"`          // sum of the weights; Rows without weights
 	Positive float64 `json:"positive"`        // weighted sum of the labels
 	Before   float64 `json:"before"`          // weighted sum of the predictions before calibration
-	After    float64 `json:"after,omitempty"` // and after it; 0 without calibration
+	After    float64 `json:"after,omitempty"` // the same after calibration; 0 without it
 
 	Squares float64 `json:"squares,omitempty"` // sum of the squared weights; 0 without weights
 }
 
-// Plus returns the union of both.
+// Plus returns the bin of the rows of both.
 func (b Bin) Plus(o Bin) Bin {
 	return Bin{Rows: b.Rows + o.Rows, Weight: b.Weight + o.Weight, Positive: b.Positive + o.Positive, Before: b.Before +
 		o.Before, After: b.After + o.After,
 		Squares: b.Squares + o.Squares}
 }
 
-// Effective is the number of equally weighted rows with the same information (Kish 1965). Without squares it is an
-// upper bound.
+// Effective is the effective number of rows: how many rows of equal weight are as informative (Kish 1965). A bin
+// without Squares counts as one without weights.
 func (b Bin) Effective() float64 {
 	if b.Squares > 0 {
 		return b.Weight * b.Weight / b.Squares
@@ -33,7 +33,7 @@ func (b Bin) Effective() float64 {
 	return float64(b.Rows)
 }
 
-// Count is the weighted sum of the labels, converted to a number of equal rows.
+// Count is the number of positives among the effective number of rows.
 func (b Bin) Count() float64 {
 	if b.Weight == 0 {
 		return 0
@@ -41,36 +41,38 @@ func (b Bin) Count() float64 {
 	return b.Positive * b.Effective() / b.Weight
 }
 
-// Tested summarises a winner's test rows in bins. Nothing in it depends on when or by which process it was made.
+// Tested summarises how a sweep's winner predicts the test rows, for pages and reports. Nothing in it depends on when
+// or by which process it was made.
 type Tested struct {
 	Format     int  `json:"format"`     // 1
 	Calibrated bool `json:"calibrated"` // predictions are probabilities, before and after calibration
-	// Bins cover all test rows by raw score, lowest first.
+	// Bins have all test rows, sorted by raw score, lowest first. There are none if there are Classes.
 	Bins []Bin `json:"bins"`
-	// Classes are those of a label of several, in whose place there are no bins.
+	// Classes are those of the label if the objective has several.
 	Classes []Class `json:"classes,omitempty"`
-	// Alone is what one prediction for all rows scores, by metric, unless there are Classes, whose shares say it: the
-	// mean label, or of a ranking any score, which leaves the rows of a group in random order.
+	// Alone has, by metric, the value of predicting the same for all rows: the mean label or, for a ranking, any score,
+	// which leaves the rows of a group in random order. It is not set if there are Classes, from which it follows.
 	Alone map[string]float64 `json:"alone,omitempty"`
-	// RunnerUp is the next-best eligible trial, of an ensemble its best trial, on the sampled test rows; nil if there
-	// is none or it cannot be read.
+	// RunnerUp is the comparison with the next-best eligible trial on a sample of the test rows; if the winner is an
+	// ensemble, with its best trial. It is nil if there is no such trial or its scores cannot be read.
 	RunnerUp *Rival `json:"runner_up,omitempty"`
-	// Default is the trial of the parameters as they are, on the same rows; nil if there is none, it won, or its scores
-	// cannot be read.
+	// Default is the comparison with the trial of the sweep's parameters before any search, on the same rows. It is nil
+	// if there is no such trial, if it won, or if its scores cannot be read.
 	Default *Rival `json:"default,omitempty"`
 }
 
-// Class is what is predicted for the rows of a class, and of the class.
+// Class summarises the predictions of one class of several.
 type Class struct {
 	Name   string  `json:"name"`
-	Rows   int     `json:"rows"`
-	Weight float64 `json:"weight"`
-	Sum    float64 `json:"sum"` // weighted sum of its predictions over the rows of all classes
-	// Taken is the weight of its rows by the class that is likeliest for them.
+	Rows   int     `json:"rows"`   // rows with this label
+	Weight float64 `json:"weight"` // their weight
+	Sum    float64 `json:"sum"`    // weighted sum, over the rows of all classes, of this class's predicted probability
+	// Taken has, by class, the weight of the rows with this label for which that class is predicted to be the
+	// likeliest.
 	Taken []float64 `json:"taken"`
 }
 
-// PerClass sums up rows of several classes, whose labels and predictions are valid.
+// PerClass summarises rows of several classes with these names. Labels and predictions must be valid.
 func PerClass(in Input, names []string) []Class {
 	k := len(names)
 	all := make([]Class, k)
@@ -94,7 +96,7 @@ func PerClass(in Input, names []string) []Class {
 	return all
 }
 
-// Rival compares another trial with the winner, both uncalibrated, on the same rows.
+// Rival compares another trial, the rival, with the winner on the same rows.
 type Rival struct {
 	Trial  int     `json:"trial"`
 	Metric string  `json:"metric"`
@@ -102,18 +104,18 @@ type Rival struct {
 	New    float64 `json:"new"`  // the winner's value
 	Old    float64 `json:"old"`  // the rival's value
 	Gain   float64 `json:"gain"` // above 0 if the winner is better
-	Low    float64 `json:"low"`  // of a 95 % interval, paired
-	High   float64 `json:"high"`
+	Low    float64 `json:"low"`  // lower end of the gain's paired 95 % interval
+	High   float64 `json:"high"` // upper end
 
-	Calibrated bool `json:"calibrated,omitempty"` // both are
+	Calibrated bool `json:"calibrated,omitempty"` // both predict calibrated probabilities; otherwise neither does
 }
 
-// By is a gain as a share of what the rival has.
+// By returns a gain as a share of the rival's value.
 func (r *Rival) By(gain float64) float64 { return gain / max(r.Old, -r.Old) }
 
-// Bins divides rows by rank, lowest first, into at most n bins of about equal weight. Rows of equal rank stay together,
-// so that the result does not depend on the order of the rows. after may be nil; in.Pred is the prediction before
-// calibration.
+// Bins sorts rows by rank, [rows], lowest first, and divides them into at most n bins of about equal weight. Rows with
+// the same rank stay together, so that the result does not depend on the order of the rows. in.Pred are the predictions
+// before calibration; after, [rows], those after it, or nil.
 func Bins(in Input, rank, after []float64, n int) []Bin {
 	order := make([]int, len(rank))
 	total := 0.0
@@ -140,6 +142,7 @@ func Bins(in Input, rank, after []float64, n int) []Bin {
 			bin.After += w * after[i]
 		}
 
+		// End the bin where the bins so far have their share of the weight, but not between equal ranks.
 		last := k == len(order)-1
 		if last || rank[order[k+1]] != rank[i] && seen >= total*float64(len(out)+1)/float64(n) {
 			out = append(out, bin)

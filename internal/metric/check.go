@@ -8,14 +8,15 @@ import (
 
 // summary is the result of one pass over binary rows.
 type summary struct {
-	pos, neg  float64 // weight of the labels 1 and 0
-	low, high float64 // of the predictions
+	pos, neg  float64 // total weight of rows with label 1 and with label 0
+	low, high float64 // the least and the greatest prediction
 }
 
+// total is the weight of all rows.
 func (s summary) total() float64 { return s.pos + s.neg }
 
-// checkLengths wants at least one row, no more than can be ranked, and a label for each, as well as a weight, and for
-// rankings a group, where there are any.
+// checkLengths returns an error unless there is at least one row, there are no more than can be ranked, and every slice
+// of the input that is used has an element for each row.
 func (e *Evaluator) checkLengths(m Metric) error {
 	n, in := len(e.in.Pred), e.in
 	switch {
@@ -35,7 +36,8 @@ func (e *Evaluator) checkLengths(m Metric) error {
 	return nil
 }
 
-// checkBinary checks the rows against the rules of binary metrics, once after every Reset.
+// checkBinary returns an error unless the rows are valid for binary metrics: labels 0 and 1, finite predictions, and
+// finite weights of 0 or more, not all 0. It sets e.binary. After a Reset, only the first call does any work.
 func (e *Evaluator) checkBinary(m Metric) error {
 	if e.sound {
 		return nil
@@ -57,7 +59,8 @@ func (e *Evaluator) checkBinary(m Metric) error {
 	return nil
 }
 
-// summarize stops at the first invalid row. The reason is determined separately, since this loop runs after every tree.
+// summarize returns the summary of binary rows and the number of rows. If a row is invalid, it returns that row's index
+// instead, and explain says what is wrong with it: this loop runs after every tree, and must be fast.
 func summarize(in Input) (summary, int) {
 	s := summary{low: in.Pred[0], high: in.Pred[0]}
 	label := in.Label[:len(in.Pred)]
@@ -68,7 +71,7 @@ func summarize(in Input) (summary, int) {
 		ones := 0.0
 		for i, p := range in.Pred {
 			l := float64(label[i])
-			if p-p != 0 || l*(1-l) != 0 {
+			if p-p != 0 || l*(1-l) != 0 { // p is NaN or infinite, or l is neither 0 nor 1
 				return s, i
 			}
 			ones += l
@@ -103,7 +106,7 @@ func summarize(in Input) (summary, int) {
 	return s, len(label)
 }
 
-// explain says what is wrong with a row that a fast check has refused.
+// explain returns the error for a row that summarize has found to be invalid.
 func (e *Evaluator) explain(m Metric, row int) error {
 	if p := e.in.Pred[row]; p-p != 0 {
 		return fault(m, row, "the prediction cannot be used: %v is not a finite number", p)
@@ -114,7 +117,7 @@ func (e *Evaluator) explain(m Metric, row int) error {
 	return fault(m, row, "the weight cannot be used: %v; use finite weights of 0 or more", e.in.Weight[row])
 }
 
-// checkProbabilities is checkBinary, and checks that the predictions are between 0 and 1.
+// checkProbabilities is checkBinary, and also returns an error if a prediction is not between 0 and 1.
 func (e *Evaluator) checkProbabilities(m Metric) error {
 	if err := e.checkBinary(m); err != nil {
 		return err
@@ -131,8 +134,8 @@ func (e *Evaluator) checkProbabilities(m Metric) error {
 	return nil
 }
 
-// checkRanked is checkBinary, and checks that the classes required by the metric occur; afterwards e.rank holds the
-// rows by prediction.
+// checkRanked is checkBinary, and also returns an error if a label that the metric needs does not occur, 1 or 0. If
+// there is none, it sorts the rows by prediction into e.rank.
 func (e *Evaluator) checkRanked(m Metric, needsPositive, needsNegative bool) error {
 	if err := e.checkBinary(m); err != nil {
 		return err
@@ -147,6 +150,7 @@ func (e *Evaluator) checkRanked(m Metric, needsPositive, needsNegative bool) err
 	return nil
 }
 
+// rankRows sorts the rows, which are valid, by prediction into e.rank, unless that has been done since the last Reset.
 func (e *Evaluator) rankRows() {
 	if !e.ranked {
 		e.rank.fill(e.in, e.binary.low, e.binary.high)
@@ -155,7 +159,8 @@ func (e *Evaluator) rankRows() {
 	}
 }
 
-// checkNumbers checks the rows against the rules of regression and ranking metrics and returns the total weight.
+// checkNumbers returns an error unless the rows are valid for regression and ranking metrics: finite labels and
+// predictions, and finite weights of 0 or more, not all 0. It returns the total weight.
 func (e *Evaluator) checkNumbers(m Metric) (total float64, err error) {
 	if err := e.checkLengths(m); err != nil {
 		return 0, err
@@ -187,16 +192,16 @@ func (e *Evaluator) checkNumbers(m Metric) (total float64, err error) {
 	return weight.value(), nil
 }
 
-// InputError says that a metric is undefined for an Input. Reports leave the metric out then.
+// InputError says that a metric is not defined for an Input. Reports then leave the metric out.
 type InputError struct{ msg string }
 
-// Error returns "metric: row N: what: detail".
+// Error returns "METRIC: row N: what is wrong".
 func (e *InputError) Error() string { return e.msg }
 
 // Kind says that the input is at fault.
 func (*InputError) Kind() problem.Kind { return problem.Input }
 
-// fault returns an *InputError about a row, or about all of them if row is -1.
+// fault returns an *InputError about a row or, if row is -1, about all rows.
 func fault(m Metric, row int, format string, args ...any) error {
 	where := m.Name + ": "
 	if row >= 0 {

@@ -2,7 +2,7 @@ package metric
 
 import "math"
 
-// classes is the number of predictions of a row: one for each class.
+// classes returns the number of classes, which is the number of predictions of a row; 0 without rows.
 func (in *Input) classes() int {
 	if len(in.Label) == 0 {
 		return 0
@@ -10,7 +10,8 @@ func (in *Input) classes() int {
 	return len(in.Pred) / len(in.Label)
 }
 
-// eachOfClasses calls f with every row's probabilities, class and weight, and returns the sum of the weights.
+// eachOfClasses calls f with the index of each row, its probabilities (one for each class), its class and its weight.
+// It returns the total weight, and an error if a row is not valid for metrics of several classes.
 func (e *Evaluator) eachOfClasses(m Metric, f func(i int, p []float64, class int, w float64)) (float64, error) {
 	in, k := e.in, e.in.classes()
 	switch {
@@ -47,7 +48,8 @@ func (e *Evaluator) eachOfClasses(m Metric, f func(i int, p []float64, class int
 	return total.value(), nil
 }
 
-// meanOfClasses is the weighted mean of a row's loss.
+// meanOfClasses returns the eval of a metric that is the weighted mean of a loss, which depends on a row's
+// probabilities and its class.
 func meanOfClasses(loss func(p []float64, class int) float64) func(*Evaluator, Metric) (float64, error) {
 	return func(e *Evaluator, m Metric) (float64, error) {
 		var all sum
@@ -56,7 +58,7 @@ func meanOfClasses(loss func(p []float64, class int) float64) func(*Evaluator, M
 	}
 }
 
-// influenceOfClasses is that of such a mean.
+// influenceOfClasses returns the influence of such a metric.
 func influenceOfClasses(loss func(p []float64, class int) float64) influence {
 	return func(e *Evaluator, m Metric, value float64) (*units, error) {
 		u := &units{influence: make([]float64, len(e.in.Label)), weight: make([]float64, len(e.in.Label))}
@@ -70,7 +72,8 @@ func influenceOfClasses(loss func(p []float64, class int) float64) influence {
 // logLossOfClass is -log(probability of the observed class), clipped as in LightGBM.
 func logLossOfClass(p []float64, class int) float64 { return -math.Log(max(p[class], clip)) }
 
-// errorOfClass is 1 where another class is at least as likely as the observed one, as LightGBM's multi_error counts.
+// errorOfClass is 1 if another class is predicted to be at least as likely as the observed one, else 0, as in
+// LightGBM's multi_error.
 func errorOfClass(p []float64, class int) float64 {
 	for c, v := range p {
 		if v >= p[class] && c != class {

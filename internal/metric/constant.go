@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// OfConstant is what always predicting the shares of the classes scores: of labels 0 and 1, those of both. ok is false
-// of a metric for which that says nothing, and where no share is between 0 and 1.
+// OfConstant returns the value of a metric, by its canonical name, if the predictions for every row are the shares of
+// the classes. For labels 0 and 1, shares are those of both. ok is false if the metric has no such value or it says
+// nothing, and if the shares are not those of at least two classes.
 func OfConstant(name string, shares []float64) (value float64, ok bool) {
-	entropy, squares := 0.0, 0.0
+	entropy, squares := 0.0, 0.0 // of the shares; the sum of their squares
 	for _, p := range shares {
 		if !(p >= 0 && p <= 1) {
 			return 0, false
@@ -18,9 +19,11 @@ func OfConstant(name string, shares []float64) (value float64, ok bool) {
 		}
 		squares += p * p
 	}
-	if entropy == 0 {
+	if entropy == 0 { // one class has all rows
 		return 0, false
 	}
+
+	// Metrics of any number of classes.
 	switch name {
 	case "log_loss", "multi_logloss":
 		return entropy, true
@@ -33,6 +36,8 @@ func OfConstant(name string, shares []float64) (value float64, ok bool) {
 	case "relative_information_gain":
 		return 0, true
 	}
+
+	// Metrics of labels 0 and 1.
 	if len(shares) != 2 {
 		return 0, false
 	}
@@ -47,7 +52,7 @@ func OfConstant(name string, shares []float64) (value float64, ok bool) {
 	return 0, false
 }
 
-// Shares are those of n classes, which are labels from 0.
+// Shares returns the share of the rows, by weight, of each of n classes, which are labels from 0.
 func (in Input) Shares(n int) []float64 {
 	shares, sum := make([]float64, n), 0.0
 	for i, l := range in.Label {
@@ -60,9 +65,11 @@ func (in Input) Shares(n int) []float64 {
 	return shares
 }
 
-// OfOne is what the named metrics measure if all rows have one prediction: the mean label or, of groups, a score, whose
-// rows then count as the average over all orders of theirs. A metric of which that says nothing is left out.
+// OfOne returns, by name, the values of metrics if all rows have the same prediction. It is the mean label or, if there
+// are groups, 0, which leaves a group's rows in random order. in.Pred is ignored. Metrics that are not defined for that
+// are left out, and so is r2, which compares with the mean label by itself.
 func OfOne(in Input, names ...string) map[string]float64 {
+	// The prediction.
 	in.Pred = make([]float64, len(in.Label))
 	if in.Group == nil {
 		var labels, weights sum
@@ -74,12 +81,14 @@ func OfOne(in Input, names ...string) map[string]float64 {
 			in.Pred[i] = labels.value() / weights.value()
 		}
 	}
+
+	// Its metrics.
 	var e Evaluator
 	e.Reset(in)
 	all := map[string]float64{}
 	for _, name := range names {
 		m, err := Lookup(name)
-		if err != nil || m.Name == "r2" { // which compares with the mean label by itself
+		if err != nil || m.Name == "r2" {
 			continue
 		}
 		if v, err := e.Eval(m); err == nil {
@@ -89,8 +98,8 @@ func OfOne(in Input, names ...string) map[string]float64 {
 	return all
 }
 
-// OfConstant is what a model without features scores on the test rows; ok is false where that is unknown or says
-// nothing.
+// OfConstant returns the value of a metric on the test rows for a model without features, which predicts the same for
+// all rows. ok is false if it is not known, says nothing, or t is nil.
 func (t *Tested) OfConstant(name string) (value float64, ok bool) {
 	if t == nil {
 		return 0, false
@@ -101,7 +110,7 @@ func (t *Tested) OfConstant(name string) (value float64, ok bool) {
 	return OfConstant(name, t.Shares())
 }
 
-// Without says in words what predicts without features, to be shown with its value of a metric.
+// Without names the model without features whose value OfConstant returns, in words for people.
 func (t *Tested) Without(name string) string {
 	switch m, err := Lookup(name); {
 	case t == nil || t.Calibrated:
@@ -114,7 +123,8 @@ func (t *Tested) Without(name string) string {
 	return "the mean alone"
 }
 
-// Shares are those of the test rows' classes, of labels 0 and 1 of both; nil of other labels.
+// Shares returns the shares of the test rows, by weight, of each class or, for labels 0 and 1, of both labels. It is
+// nil if labels are neither.
 func (t *Tested) Shares() []float64 {
 	var sum float64
 	var shares []float64

@@ -14,7 +14,7 @@ type Confidence struct {
 	Samples int     // of resampling
 }
 
-// fillDefaults is 95 % from 1,000 resamples where nothing is said. Half or less is no confidence.
+// fillDefaults returns c with 95 % and 1,000 resamples where it has 0. A level of half or less is an error.
 func (c Confidence) fillDefaults() (Confidence, error) {
 	if c.Level == 0 {
 		c.Level = 0.95
@@ -29,7 +29,7 @@ func (c Confidence) fillDefaults() (Confidence, error) {
 	return c, nil
 }
 
-// quantile is the half-width of the interval in standard errors.
+// quantile returns the half-width of a normal interval in standard errors: 1.96 for 95 %.
 func (c Confidence) quantile() float64 { return math.Sqrt2 * math.Erfinv(c.Level) }
 
 // How an interval was computed.
@@ -46,10 +46,11 @@ type Interval struct {
 	Method           string
 }
 
-// Analytic reports whether an interval follows from the rows' influences, without resampling.
+// Analytic reports whether the metric's intervals are computed from the rows' influences, without resampling.
 func (m Metric) Analytic() bool { return m.influence != nil }
 
-// Interval evaluates the metric with an interval. Rows, or groups for metrics of groups, are assumed to be independent.
+// Interval evaluates the metric and computes a confidence interval. Rows are assumed to be independent of each other;
+// for ranking metrics, groups are.
 func (m Metric) Interval(in Input, c Confidence) (Interval, error) {
 	c, err := c.fillDefaults()
 	if err != nil {
@@ -62,6 +63,7 @@ func (m Metric) Interval(in Input, c Confidence) (Interval, error) {
 		return Interval{}, err
 	}
 
+	// Without influences, resample.
 	if m.influence == nil {
 		low, high, deviation, err := bootstrap(m, c, in, []([]float64){in.Pred},
 			func(v []float64) float64 { return v[0] })
@@ -81,35 +83,38 @@ func (m Metric) Interval(in Input, c Confidence) (Interval, error) {
 	return i, nil
 }
 
-// Comparison is how much better new predictions are than old ones of the same rows.
+// Comparison says how much better new predictions are than old ones of the same rows.
 type Comparison struct {
 	Old, New  float64 // the metric's values
-	Gain      float64 // of the scores; above 0 if the new predictions are better, for any metric
+	Gain      float64 // difference of Metric.Score; above 0 if the new predictions are better, for any metric
 	Low, High float64 // confidence interval of the gain
 	Error     float64 // standard error of the gain
-	Method    string
+	Method    string  // Analytic or Resample
 }
 
-// Better reports whether the new predictions are better by more than margin, beyond chance. With a margin below 0 it
-// reports whether they are not worse by more than that.
+// Better reports whether the new predictions are better by more than margin, beyond chance: the whole interval is above
+// margin. With a negative margin, it reports whether they are not worse by more than that.
 func (c Comparison) Better(margin float64) bool { return c.Low > margin }
 
 // Worse reports whether the new predictions are worse, beyond chance.
 func (c Comparison) Worse() bool { return c.High < 0 }
 
-// WorseBy reports whether the new predictions are worse by more than a margin allows: beyond chance, possibly by more
-// than the margin, and most likely by most of it, since many rows also show losses that are not worth a night. If both
-// are equal, it does so with at most half the probability that is left outside of the interval; if the new ones are
-// worse by more than the margin and the interval's width together, it fails to with at most the same probability.
+// WorseBy reports whether the new predictions are so much worse that the margin does not allow it. All of these must
+// hold: they are worse beyond chance; they may be worse by more than the margin; and they are measured to be worse by
+// most of the margin. The last one is there because with many rows even a loss that does not matter is beyond chance.
+//
+// It is wrong with at most half the probability outside of the interval, if both are equally good or if the new ones
+// are worse by more than the margin and the interval's width together.
 func (c Comparison) WorseBy(margin float64) bool {
 	return c.Worse() && c.Low < -margin && c.Gain < -mostOfMargin*margin
 }
 
-// mostOfMargin was chosen from 3/4 and 1 on simulated months (seeds 0 to 23 of the aggregator's TestMonths).
+// mostOfMargin is the share of the margin that WorseBy asks for. It was chosen from 3/4 and 1 on simulated months
+// (seeds 0 to 23 of the aggregator's TestMonths).
 const mostOfMargin = 0.75
 
-// Compare compares two models on the same rows, paired, so that what affects both cancels out. in.Pred are the new
-// predictions.
+// Compare compares two models' predictions for the same rows: in.Pred are the new ones, old the old ones. The
+// comparison is paired, so that whatever affects both in the same way cancels out.
 func (m Metric) Compare(in Input, old []float64, c Confidence) (Comparison, error) {
 	c, err := c.fillDefaults()
 	if err != nil {
@@ -148,13 +153,14 @@ func (m Metric) Compare(in Input, old []float64, c Confidence) (Comparison, erro
 		return out, err
 	}
 
+	// A row's influence on the score is that on the value times the score's derivative.
 	difference := sides[0].subtract(m.scoreSlope(values[0]), *sides[1], m.scoreSlope(values[1]))
 	out.Error = difference.standardError()
 	out.Low, out.High = out.Gain-c.quantile()*out.Error, out.Gain+c.quantile()*out.Error
 	return out, nil
 }
 
-// gain returns the gain of one score over another.
+// gain returns by how much the score fresh is better than the score old.
 func (m Metric) gain(fresh, old float64) float64 {
 	if m.Maximize {
 		return fresh - old
@@ -162,7 +168,7 @@ func (m Metric) gain(fresh, old float64) float64 {
 	return old - fresh
 }
 
-// scoreSlope is the derivative of the score by the value.
+// scoreSlope is the derivative of Score at a value.
 func (m Metric) scoreSlope(value float64) float64 {
 	switch {
 	case m.Aim == 0:
@@ -173,10 +179,11 @@ func (m Metric) scoreSlope(value float64) float64 {
 	return -1 / max(value, nearest)
 }
 
-// bounds returns the quantiles that leave out equal shares on both sides. It sorts values.
+// bounds returns the quantiles of values between which c.Level of them are, with equal shares left out on both sides.
+// It sorts values in place.
 func (c Confidence) bounds(values []float64) (low, high float64) {
 	slices.Sort(values)
-	at := func(q float64) float64 {
+	at := func(q float64) float64 { // the q-quantile, interpolated
 		x := q * float64(len(values)-1)
 		i := int(x)
 		j := min(i+1, len(values)-1)
@@ -185,10 +192,13 @@ func (c Confidence) bounds(values []float64) (low, high float64) {
 	return at((1 - c.Level) / 2), at((1 + c.Level) / 2)
 }
 
-// bootstrap resamples rows and returns the quantiles and the deviation of a function of the values for several
-// predictions of the same rows. The number of draws of a row is Poisson distributed with mean 1, independently, which
-// for many rows approximates drawing as many rows as there are (Hanley and MacGibbon 2006). Resamples on which the
-// metric is undefined are left out.
+// bootstrap evaluates the metric on c.Samples resamples of the rows. preds are one or two predictions for these rows,
+// both of which are evaluated on the same resamples; of is a function of their values, such as the difference. It
+// returns the confidence interval and the standard deviation of that function.
+//
+// How often a row is in a resample is Poisson distributed with mean 1, independently of other rows. With many rows that
+// is nearly the same as drawing as many rows as there are (Hanley and MacGibbon 2006). Resamples on which the metric is
+// not defined are left out; if these are more than half, the last of their errors is returned.
 func bootstrap(m Metric, c Confidence, in Input, preds [][]float64, of func(values []float64) float64) (low, high,
 	deviation float64, err error) {
 	sides := make([]*resampler, len(preds))
@@ -198,9 +208,9 @@ func bootstrap(m Metric, c Confidence, in Input, preds [][]float64, of func(valu
 		sides[s] = newResampler(side)
 	}
 
-	times := make([]uint8, len(in.Pred))
-	values := make([]float64, len(preds))
-	all := make([]float64, 0, c.Samples)
+	times := make([]uint8, len(in.Pred))  // by row, how often it is in this resample
+	values := make([]float64, len(preds)) // of this resample
+	all := make([]float64, 0, c.Samples)  // the results of all resamples
 	var last error
 	for sample := range c.Samples {
 		drawTimes(times, rand.New(rand.NewPCG(c.Seed, uint64(sample))))
@@ -226,7 +236,7 @@ func bootstrap(m Metric, c Confidence, in Input, preds [][]float64, of func(valu
 	return low, high, spread(all), nil
 }
 
-// spread is the standard deviation.
+// spread is the standard deviation of the values.
 func spread(values []float64) float64 {
 	var total, squares sum
 	for _, v := range values {
@@ -239,7 +249,7 @@ func spread(values []float64) float64 {
 	return math.Sqrt(squares.value() / float64(len(values)-1))
 }
 
-// resampler evaluates the same predictions with changing weights: they are sorted once.
+// resampler evaluates the same predictions on one resample after another. They are sorted only once.
 type resampler struct {
 	e      Evaluator
 	rows   []uint32  // by descending prediction
@@ -247,7 +257,8 @@ type resampler struct {
 	weight []float32 // in that order; nil if all are 1
 }
 
-// newResampler takes rows that the metric has evaluated, and that are therefore valid.
+// newResampler returns a resampler for rows that are valid for binary metrics: those are the only metrics without
+// influences.
 func newResampler(in Input) *resampler {
 	r := &resampler{}
 	k := &r.e.rank
@@ -270,9 +281,9 @@ func newResampler(in Input) *resampler {
 	return r
 }
 
-// eval evaluates as if each row occurred times[i] times.
+// eval evaluates the metric as if row i occurred times[i] times: with so many times its weight.
 func (r *resampler) eval(m Metric, times []uint8) (float64, error) {
-	var weights [2]float64
+	var weights [2]float64 // of all rows, by label
 	tags := r.e.rank.tags[:len(r.rows)]
 	for i, row := range r.rows {
 		w := float32(times[row])
@@ -292,7 +303,7 @@ func (r *resampler) eval(m Metric, times []uint8) (float64, error) {
 	return r.e.Eval(m)
 }
 
-// poisson has the cumulative probabilities of 0, 1, 2 ... draws of a row, in units of 2^-32.
+// poisson has the cumulative Poisson probabilities, with mean 1, of 0, 1, 2 ... in units of 2^-32.
 var poisson = func() (upTo [16]uint32) {
 	p, all := math.Exp(-1), 0.0
 	for k := range upTo {
@@ -303,7 +314,7 @@ var poisson = func() (upTo [16]uint32) {
 	return upTo
 }()
 
-// drawTimes draws how often each row is in a resample.
+// drawTimes draws how often each row is in a resample. A random word of 64 bits is enough for two rows.
 func drawTimes(times []uint8, r *rand.Rand) {
 	for i := 0; i < len(times); i += 2 {
 		word := r.Uint64()
@@ -314,6 +325,7 @@ func drawTimes(times []uint8, r *rand.Rand) {
 	}
 }
 
+// drawOne turns a uniform number x into one that is Poisson distributed with mean 1.
 func drawOne(x uint32) uint8 {
 	k := uint8(0)
 	for int(k) < len(poisson)-1 && x >= poisson[k] {
@@ -322,16 +334,17 @@ func drawOne(x uint32) uint8 {
 	return k
 }
 
-// units are the independent units of a sample: rows or, for ranking metrics, groups. On another sample, a metric's
-// value would be approximately value + the weighted mean of the units' influences (Hampel 1974); these add up to 0.
-// Influences of two models on the same rows can be subtracted, which makes a comparison paired.
+// units are the independent units of a sample, rows or, for ranking metrics, groups, with their influences on a
+// metric's value. The influence of a unit is how fast the value changes with the unit's share of the total weight
+// (Hampel 1974). The weighted influences of a sample add up to 0, and their variance gives the standard error of the
+// value. Influences of two models on the same rows can be subtracted, which makes a comparison paired.
 type units struct {
 	influence []float64
 	weight    []float64
-	unbiased  bool // the influences include the factor n/(n-1)
+	unbiased  bool // the influences already include the factor for n/(n-1) in the variance
 }
 
-// standardError is the standard error of a value with these influences.
+// standardError returns the standard error of the value that has these influences.
 func (u units) standardError() float64 {
 	var squares, total sum
 	n := 0
@@ -351,7 +364,7 @@ func (u units) standardError() float64 {
 	return math.Sqrt(variance)
 }
 
-// subtract subtracts the influences of another model on the same units, each multiplied by a sign.
+// subtract returns sign times the influences of u less otherSign times those of other, another model on the same units.
 func (u units) subtract(sign float64, other units, otherSign float64) units {
 	d := units{influence: make([]float64, len(u.influence)), weight: u.weight, unbiased: u.unbiased}
 	for i := range d.influence {
@@ -360,13 +373,14 @@ func (u units) subtract(sign float64, other units, otherSign float64) units {
 	return d
 }
 
-// influence returns a metric's influences on the rows with the given value.
+// influence returns the influences of the rows of the last Reset on a metric, which has the given value there.
 type influence func(e *Evaluator, m Metric, value float64) (*units, error)
 
-// rowInfluence is the influence of a row with prediction p and label l.
+// rowInfluence returns the influence of a row with prediction p and label l.
 type rowInfluence func(p, l float64) float64
 
-// byRow makes the influences of a metric that is a mean over rows, or a smooth function of such means.
+// byRow returns the influence of a metric that is a mean over rows, or a smooth function of such means. of is called
+// once and returns the influence of single rows.
 func byRow(of func(e *Evaluator, m Metric, value float64) (rowInfluence, error)) influence {
 	return func(e *Evaluator, m Metric, value float64) (*units, error) {
 		row, err := of(e, m, value)
@@ -382,6 +396,7 @@ func byRow(of func(e *Evaluator, m Metric, value float64) (rowInfluence, error))
 	}
 }
 
+// logLossOf is the log loss of a row.
 func logLossOf(p, l float64) float64 { return -math.Log(likelihood(p, float32(l))) }
 
 func normalizedEntropyRow(e *Evaluator, m Metric, value float64) (rowInfluence, error) {
@@ -392,7 +407,8 @@ func informationGainRow(e *Evaluator, m Metric, value float64) (rowInfluence, er
 	return e.entropyRow(m, -1, 1-value)
 }
 
-// entropyRow is for ratio, the log loss divided by the base rate's entropy, times a sign.
+// entropyRow returns the rows' influences on sign x ratio, where ratio is the log loss divided by the base rate's
+// entropy. A row changes both of these.
 func (e *Evaluator) entropyRow(m Metric, sign, ratio float64) (rowInfluence, error) {
 	entropy, err := e.baseEntropy(m)
 	if err != nil {
@@ -406,11 +422,13 @@ func (e *Evaluator) entropyRow(m Metric, sign, ratio float64) (rowInfluence, err
 	}, nil
 }
 
+// calibrationRatioRow returns the rows' influences on the mean prediction divided by the mean label.
 func calibrationRatioRow(e *Evaluator, _ Metric, value float64) (rowInfluence, error) {
 	rate := e.binary.pos / e.binary.total()
 	return func(p, l float64) float64 { return (p - value*l) / rate }, nil
 }
 
+// rmseRow returns the rows' influences on the root of the mean squared error; none if that is 0.
 func rmseRow(_ *Evaluator, _ Metric, value float64) (rowInfluence, error) {
 	if value == 0 {
 		return func(_, _ float64) float64 { return 0 }, nil
@@ -418,6 +436,7 @@ func rmseRow(_ *Evaluator, _ Metric, value float64) (rowInfluence, error) {
 	return func(p, l float64) float64 { return ((p-l)*(p-l) - value*value) / (2 * value) }, nil
 }
 
+// indicator is 1 for true and 0 for false.
 func indicator(yes bool) float64 {
 	if yes {
 		return 1
@@ -425,7 +444,7 @@ func indicator(yes bool) float64 {
 	return 0
 }
 
-// r2Row is the influence of a row on 1 - (mean squared error) / (variance of the labels), whose value is value.
+// r2Row returns the rows' influences on 1 - (mean squared error) / (variance of the labels).
 func r2Row(e *Evaluator, _ Metric, value float64) (rowInfluence, error) {
 	total := weightedSum(e, func(_, _ float64) float64 { return 1 })
 	mean := weightedSum(e, func(_, l float64) float64 { return l }) / total
@@ -435,8 +454,8 @@ func r2Row(e *Evaluator, _ Metric, value float64) (rowInfluence, error) {
 	}, nil
 }
 
-// f1Row is the influence of a row on 2tp / (2tp + fp + fn), whose value is value, over shares of all rows rather than
-// counts. A prediction above 0.5 is a positive one.
+// f1Row returns the rows' influences on 2tp / (2tp + fp + fn), where tp, fp and fn are shares of the rows: true
+// positives, false positives and false negatives. A prediction above 0.5 is a positive one.
 func f1Row(e *Evaluator, m Metric, value float64) (rowInfluence, error) {
 	c, err := e.confusion(m)
 	if err != nil {
@@ -449,14 +468,14 @@ func f1Row(e *Evaluator, m Metric, value float64) (rowInfluence, error) {
 	}, nil
 }
 
-// delong returns the influences of the area under the curve (DeLong, DeLong and Clarke-Pearson 1988): for a positive,
-// the difference between its share of negatives below and the area; for a negative, its share of positives above. They
-// are scaled so that the deviation is the root of the sum of the two classes' variances, each over one less than its
-// number of rows.
+// delong returns the rows' influences on the area under the ROC curve (DeLong, DeLong and Clarke-Pearson 1988). For a
+// positive row it is the share of negatives that are predicted below it, less the area; for a negative row, the share
+// of positives above it, less the area. They are scaled such that the variance of the area is the sum of the two
+// classes' variances, each divided by one less than its number of rows (hence unbiased).
 func delong(e *Evaluator, _ Metric, area float64) (*units, error) {
 	n := len(e.in.Pred)
 	u := &units{influence: make([]float64, n), weight: make([]float64, n), unbiased: true}
-	var members [2]int
+	var members [2]int // rows with weight, by label
 	for i, l := range e.in.Label {
 		u.weight[i] = e.in.weight(i)
 		if u.weight[i] > 0 {
@@ -464,7 +483,7 @@ func delong(e *Evaluator, _ Metric, area float64) (*units, error) {
 		}
 	}
 
-	var scale [2]float64
+	var scale [2]float64 // by label
 	for class, weight := range []float64{e.binary.neg, e.binary.pos} {
 		scale[class] = e.binary.total() / weight
 		if k := members[class]; k > 1 {
@@ -472,18 +491,19 @@ func delong(e *Evaluator, _ Metric, area float64) (*units, error) {
 		}
 	}
 
-	// By descending prediction, so that earlier rows are above a step.
+	// Go through the rows by descending prediction, those with the same prediction together.
 	var ranked ranking
 	ranked.sortRows(e.in.Pred, e.binary.low, e.binary.high)
 	order := ranked.tags
-	var above [2]sum
+	var above [2]sum // weight of the rows with a higher prediction, by label
 	for begin := 0; begin < n; {
 		end := begin
-		var here [2]float64
+		var here [2]float64 // weight of the rows with this prediction, by label
 		for ; end < n && e.in.Pred[order[end]] == e.in.Pred[order[begin]]; end++ {
 			here[int(e.in.Label[order[end]])] += u.weight[order[end]]
 		}
 
+		// Rows with the same prediction count half.
 		negBelow := e.binary.neg - above[0].value() - here[0]/2
 		posAbove := above[1].value() + here[1]/2
 		for _, row := range order[begin:end] {
@@ -500,7 +520,7 @@ func delong(e *Evaluator, _ Metric, area float64) (*units, error) {
 	return u, nil
 }
 
-// byGroup returns the influences of a mean over groups.
+// byGroup returns the influences of the groups on a mean over groups.
 func byGroup(e *Evaluator, m Metric, value float64) (*units, error) {
 	u := &units{}
 	err := e.eachGroup(m, func(v, w float64) {

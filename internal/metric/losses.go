@@ -5,7 +5,7 @@ import "math"
 // Losses of single rows with prediction p and label l, as LightGBM defines them (src/metric/regression_metric.hpp and
 // xentropy_metric.hpp). Their weighted mean is the metric.
 
-// domain is what numbers a loss takes.
+// domain is the set of numbers for which a loss is defined, as a label or as a prediction.
 type domain int
 
 const (
@@ -15,7 +15,7 @@ const (
 	fromZeroToOne
 )
 
-// has reports whether a loss can be taken of x. NaN is only in the domain of any number.
+// has reports whether x is in the domain. NaN is only in anyNumber.
 func (d domain) has(x float64) bool {
 	switch d {
 	case atLeastZero:
@@ -28,12 +28,12 @@ func (d domain) has(x float64) bool {
 	return true
 }
 
-// String names the numbers in messages.
+// String names the numbers for messages.
 func (d domain) String() string {
 	return [...]string{"any numbers", "numbers of 0 or more", "numbers above 0", "numbers from 0 to 1"}[d]
 }
 
-// meanLoss is the weighted mean of a metric's loss.
+// meanLoss is the weighted mean of m.loss. It is an error if a label or a prediction is outside the loss's domain.
 func meanLoss(e *Evaluator, m Metric) (float64, error) {
 	total, err := e.checkNumbers(m)
 	if err != nil {
@@ -50,11 +50,12 @@ func meanLoss(e *Evaluator, m Metric) (float64, error) {
 	return weightedSum(e, m.loss) / total, nil
 }
 
+// meanRow returns the influence of a row on the mean of m.loss: its own loss less the mean, which is value.
 func meanRow(_ *Evaluator, m Metric, value float64) (rowInfluence, error) {
 	return func(p, l float64) float64 { return m.loss(p, l) - value }, nil
 }
 
-// plain makes a loss of one without an argument.
+// plain turns a loss without an argument into a definition.loss.
 func plain(loss func(p, l float64) float64) func(float64) func(p, l float64) float64 {
 	return func(float64) func(p, l float64) float64 { return loss }
 }
@@ -69,7 +70,7 @@ func pinballLoss(level float64) func(p, l float64) float64 {
 	return func(p, l float64) float64 { return max(level*(l-p), (1-level)*(p-l)) }
 }
 
-// huberLoss is quadratic up to bound, and from there on a line with the same slope.
+// huberLoss is half the squared error up to bound, and continues from there as a line with the same slope.
 func huberLoss(bound float64) func(p, l float64) float64 {
 	return func(p, l float64) float64 {
 		x := math.Abs(p - l)

@@ -1,6 +1,6 @@
-// Package metric evaluates predictions against labels: the numbers that stop a training, select a winner, open a gate
-// and appear in reports. All metrics are weighted, treat equal predictions as one step, and depend only on the set of
-// rows: the order affects at most the last bits of a sum.
+// Package metric evaluates predictions against labels. Metrics decide when a training stops, which trial wins and
+// whether a model is promoted, and appear in reports. All metrics are weighted. They depend only on the set of rows:
+// equal predictions are treated alike, and the order of rows affects at most the last bits of a sum.
 //
 // A Metric is found by name (Lookup). An Evaluator reuses its working memory, so that a metric can be evaluated after
 // every tree: ranking a million rows costs one radix sort and no allocation, and metrics evaluated on the same
@@ -24,7 +24,7 @@ const (
 	Regression             // labels and predictions are any finite numbers
 	Classes                // labels are classes 0, 1 ..., predictions probabilities of each, row by row
 	Ranking                // labels are grades 0 to 30, predictions any finite numbers that order the rows of a group
-	OfRows                 // as Binary or Regression: what a row is worth by an expression
+	OfRows                 // labels and predictions as for Binary or Regression; an expression gives each row a value
 )
 
 // String returns the kind's name.
@@ -44,18 +44,18 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Input is what is evaluated: one entry per row in every slice, of Pred one per class if there are several. An
-// Evaluator never writes to the slices.
+// Input is what is evaluated. Every slice is [rows], except that Pred is [rows x classes] for metrics of several
+// classes. An Evaluator never writes to the slices.
 type Input struct {
 	Label  []float32 // see Kind
 	Weight []float32 // finite, not negative, not all 0; nil means 1 for every row
 	Pred   []float64 // see Kind
 	Group  []uint64  // the group of each row, for ranking metrics; rows of a group need not be neighbours
 
-	Values map[string][]float32 // staged columns of numbers by name, for values of one's own
+	Values map[string][]float32 // columns of the dataset by name, for metrics that are an expression (value)
 }
 
-// Metric is a way to evaluate predictions. Lookup returns one.
+// Metric is a way to evaluate predictions. Lookup returns one. See definition for the fields that are not exported.
 type Metric struct {
 	Name     string  // canonical, such as precision@1%
 	Maximize bool    // whether a higher Score is better
@@ -64,14 +64,14 @@ type Metric struct {
 	RankOnly bool // any increasing function of the predictions (raw scores, for instance) gives the same value
 
 	k         cutoff
-	low, high float64 // the values that it can have
+	low, high float64 // the least and the greatest value that it can have
 	eval      func(*Evaluator, Metric) (float64, error)
 	influence influence
 
 	group         func(g *groups, places int) float64
 	loss          func(p, l float64) float64
 	labels, preds domain
-	rows          *expression.PerRow // of a value
+	rows          *expression.PerRow // the expression of a value metric; nil for all others
 }
 
 // Eval evaluates once. For repeated use, keep an Evaluator.
@@ -81,27 +81,27 @@ func (m Metric) Eval(in Input) (float64, error) {
 	return e.Eval(m)
 }
 
-// Evaluator evaluates several metrics on the same rows, or new predictions again and again, reusing its memory: at most
-// 24 bytes per row, and as much again for ranking metrics. The zero value is ready to use. It is not safe for
+// Evaluator evaluates several metrics on the same rows, or new predictions again and again. It reuses its memory: at
+// most 24 bytes per row, and as much again for ranking metrics. The zero value is ready for Reset. It is not safe for
 // concurrent use.
 type Evaluator struct {
 	in     Input
-	binary summary // of in, for binary metrics
-	sound  bool    // in was checked as binary labels
+	binary summary // of in; valid if sound
+	sound  bool    // in was checked by checkBinary
 	rank   ranking
-	ranked bool // rank holds the order of in
+	ranked bool // rank has the rows of in, sorted
 	groups groups
 }
 
-// Reset sets the rows. The slices must not change until the next Reset.
+// Reset sets the rows to evaluate. The slices must not change until the next Reset.
 func (e *Evaluator) Reset(in Input) {
 	e.in = in
 	e.sound = false
 	e.ranked = false
 }
 
-// Eval evaluates a metric on the rows of the last Reset. Errors are *InputError: the rows lack something that the
-// metric needs.
+// Eval evaluates a metric on the rows of the last Reset. If the metric is not defined for these rows, the error is an
+// *InputError that says why.
 func (e *Evaluator) Eval(m Metric) (float64, error) {
 	if m.eval == nil {
 		return 0, unknownMetric(m.Name)
@@ -116,11 +116,11 @@ func (e *Evaluator) Eval(m Metric) (float64, error) {
 	return v, nil
 }
 
-// nearest bounds the distance of a ratio of 0 from its aim.
+// nearest is the least value that Score distinguishes from 0, whose logarithm would be infinite.
 const nearest = 1e-15
 
-// Score is what values of the metric are ordered by: the value itself or, if the best value is in between (Aim), its
-// distance from there on a logarithmic scale, so that half and twice as much are equally bad.
+// Score is what values of the metric are compared by. It is the value itself or, if the best value is in between (Aim),
+// the distance from Aim on a logarithmic scale, so that half and twice as much are equally bad.
 func (m Metric) Score(value float64) float64 {
 	if m.Aim == 0 {
 		return value
@@ -128,7 +128,7 @@ func (m Metric) Score(value float64) float64 {
 	return math.Abs(math.Log(max(value, nearest) / m.Aim))
 }
 
-// RatedBy describes the score in words.
+// RatedBy says in words what Score returns.
 func (m Metric) RatedBy() string {
 	if m.Aim == 0 {
 		return m.Name
@@ -136,7 +136,7 @@ func (m Metric) RatedBy() string {
 	return "distance of " + m.Name + " from 1"
 }
 
-// CheckValue reports a value that the metric cannot have.
+// CheckValue returns an error if the metric cannot have this value.
 func (m Metric) CheckValue(value float64) error {
 	if value >= m.low && value <= m.high {
 		return nil
@@ -152,10 +152,11 @@ func (m Metric) CheckValue(value float64) error {
 	return problem.New(problem.Input, "%v is not a possible value of %s, which is %s", value, m.Name, where)
 }
 
-// sum adds with a second number for the rounding errors (Neumaier 1974), so that ten million terms lose no digits.
+// sum adds up numbers. A second number, low, collects the rounding errors (Neumaier 1974), so that the sum of ten
+// million terms loses no digits.
 type sum struct{ high, low float64 }
 
-// add adds x, and to low the digits that the sum loses: those of the smaller of the two.
+// add adds x to high, and to low what rounding has lost, which are digits of the smaller of the two terms.
 func (s *sum) add(x float64) {
 	x = float64(x) // round a product first, where the machine could fuse it with the addition
 	t := s.high + x

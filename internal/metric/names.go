@@ -16,47 +16,48 @@ type takes int
 
 const (
 	nothing takes = iota
-	top           // requires a number or a share of rows
-	bins          // optional number of bins
-	place         // optional number of places
-	number        // optional number, the definition's usual one without
+	top           // required: a number of rows or a share of all rows
+	bins          // optional: the number of bins
+	place         // optional: the number of places
+	number        // optional: another number; definition.usual if it is left out
 )
 
-// cutoff is the argument after the @: a count, a share of all rows, or another number; all are 0 without one.
+// cutoff is the argument after the @: a count, a share of all rows, or another number. What is not given is 0.
 type cutoff struct {
 	count  int
 	share  float64
 	number float64
 }
 
-// definition is a metric: adding one is adding a row to definitions, with its function, what it is of a constant
-// prediction (constant.go), if it is anything, and what it is in words to the table of docs/sweep.md.
+// definition is a metric. To add one, add a row to definitions with its functions, its value for a constant prediction
+// to constant.go if it has one, and its description to the table of docs/sweep.md.
 type definition struct {
 	name      string
 	kind      Kind
 	maximize  bool
 	aim       float64 // see Metric
-	low, high float64 // the values that it can have
-	rankOnly  bool
+	low, high float64 // the least and the greatest value that it can have
+	rankOnly  bool    // see Metric
 	takes     takes
-	usual     float64 // of number, and what it has to be above and below
-	above     float64
-	below     float64
-	aliases   string // names used by LightGBM or scikit-learn, separated by blanks
+	usual     float64 // if it takes a number: the one to use if it is left out
+	above     float64 // ... which must be above this
+	below     float64 // ... and below this
+	aliases   string  // names used by LightGBM or scikit-learn, separated by blanks
 	eval      func(*Evaluator, Metric) (float64, error)
-	influence influence // how much each row moves the value; nil where only resampling gives an interval
+	influence influence // how much each row moves the value; nil if only resampling gives an interval
 
-	// of meanOfGroups: the value of a group of which the first places count
+	// group is for eval meanOfGroups: the value of one group, of which the first places count.
 	group func(g *groups, places int) float64
 
-	// of mean and meanRow: the loss of a row, and the labels and predictions for which there is one
+	// loss is for metrics that are a mean over rows: it returns the loss of a row with prediction p and label l, which
+	// may depend on the argument after the @. labels and preds are the numbers for which it is defined.
 	loss          func(argument float64) func(p, l float64) float64
 	labels, preds domain
 }
 
 var inf = math.Inf(1)
 
-// definitions are all metrics, in the order in which they are listed.
+// definitions returns all metrics, in the order in which they are listed.
 func definitions() []definition { return slices.Concat(ofProbabilities(), ofClasses(), ofNumbers()) }
 
 // ofProbabilities are the metrics of labels 0 and 1, and of rankings.
@@ -138,7 +139,7 @@ func ofNumbers() []definition {
 	}
 }
 
-// Names returns the canonical names; those that need an argument include an example.
+// Names returns the canonical names of all metrics but value, those that take an argument with an example of one.
 func Names() []string {
 	var names []string
 	for _, d := range definitions() {
@@ -153,8 +154,9 @@ func Names() []string {
 	return names
 }
 
-// Lookup finds a metric by its name, by its name in LightGBM or scikit-learn, or by its name with only letters, digits
-// and underscores; value(EXPRESSION) is the mean of an expression over the rows.
+// Lookup returns the metric with this name. It takes canonical names, the names of LightGBM and scikit-learn, names as
+// identifiers (precision_at_1pct), and value(EXPRESSION), the mean of an expression over the rows. Errors are of kind
+// Input and suggest a similar name.
 func Lookup(name string) (Metric, error) {
 	if text, ok := strings.CutPrefix(strings.TrimSpace(name), "value("); ok && strings.HasSuffix(text, ")") {
 		return lookupValue(text[:len(text)-1])
@@ -166,7 +168,7 @@ func Lookup(name string) (Metric, error) {
 	for _, d := range definitions() {
 		names := append(strings.Fields(d.aliases), d.name)
 		switch {
-		case slices.Contains(names, word): // as written: an _at_ in it is no argument
+		case slices.Contains(names, word): // the whole word is a name, even if it contains _at_
 			arg, has = "", false
 		case !slices.Contains(names, base):
 			continue
@@ -187,8 +189,8 @@ func Lookup(name string) (Metric, error) {
 	return Metric{}, unknownMetric(name)
 }
 
-// fromIdentifier converts precision_at_1pct to precision@1%: the form of a metric's name with only letters, digits and
-// underscores.
+// fromIdentifier converts a metric's name as an identifier, such as precision_at_1pct, to its usual form, precision@1%.
+// Any other word is returned unchanged.
 func fromIdentifier(word string) string {
 	base, arg, found := strings.Cut(word, "_at_")
 	if !found {
@@ -205,7 +207,8 @@ const (
 	maxBins     = 10_000
 )
 
-// argument parses the part after the @, and returns its canonical form.
+// argument parses arg, the part of a metric's name after the @; has says whether there is an @. It returns the argument
+// and its canonical form, with the @, which is empty for an argument that means the same as none.
 func (d definition) argument(arg string, has bool) (k cutoff, suffix string, err error) {
 	wrong := func(want string) (cutoff, string, error) {
 		return cutoff{}, "", problem.New(problem.Input, "metric %s@%.40s: %s", d.name, arg, want)
@@ -257,8 +260,9 @@ func (d definition) argument(arg string, has bool) (k cutoff, suffix string, err
 	return cutoff{}, "", nil
 }
 
-// parseTop parses 100, 1% or 0.01. A share is stored as a percentage of at most six digits, so that all its spellings
-// are one name and one number.
+// parseTop parses the argument of a metric of the top rows: a count such as 100, or a share such as 1% or 0.01. It
+// returns the canonical form with the @. A share is rounded to a percentage of at most six digits, so that all its
+// spellings give the same name and the same number.
 func parseTop(arg string) (k cutoff, suffix string, ok bool) {
 	if n, err := strconv.ParseUint(arg, 10, 31); err == nil {
 		return cutoff{count: int(n)}, "@" + strconv.FormatUint(n, 10), n > 0
@@ -286,11 +290,12 @@ func parseTop(arg string) (k cutoff, suffix string, ok bool) {
 	return cutoff{share: percent / 100}, "@" + text + "%", true
 }
 
-// unknownMetric looks for a similar name among the canonical ones, then among those of other libraries.
+// unknownMetric returns the error for a name that no metric has. It suggests a similar name among the canonical ones
+// or, if there is none, among those of other libraries.
 func unknownMetric(name string) error {
 	hint := strictyaml.Suggest(name, Names())
 	if !strings.Contains(hint, "did you mean") {
-		var long []string
+		var long []string // aliases of more than three letters: almost any short word is similar to a short one
 		for _, d := range definitions() {
 			for alias := range strings.FieldsSeq(d.aliases) {
 				if len(alias) > 3 {
@@ -306,15 +311,15 @@ func unknownMetric(name string) error {
 	return problem.New(problem.Input, "unknown metric %.60q%s", name, hint)
 }
 
-// judged is what an objective's predictions are judged by.
+// judged says which metrics an objective's predictions are judged by.
 type judged struct {
 	objective string
 	kind      Kind
-	by        string   // its own metric, by which it is judged unless a spec says otherwise
-	also      []string // in every report
+	by        string   // the metric by which trials are compared unless a spec says otherwise
+	also      []string // the metrics in every report
 }
 
-// byObjective says for each objective the kind of its labels, its usual metric, and those that are measured besides.
+// byObjective returns the metrics of each objective.
 func byObjective() []judged {
 	numbers := []string{"rmse", "mae", "r2"}
 	orders := []string{"ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map@10"}
@@ -334,7 +339,7 @@ func byObjective() []judged {
 	}
 }
 
-// findObjective finds what an objective is judged by; an unknown one is an error that lists them.
+// findObjective returns the metrics of an objective. For an unknown objective it returns an error that lists all.
 func findObjective(objective string) (judged, error) {
 	var names []string
 	for _, j := range byObjective() {
@@ -346,13 +351,13 @@ func findObjective(objective string) (judged, error) {
 	return judged{}, problem.New(problem.Input, "objective %.40q: use one of %s", objective, strings.Join(names, ", "))
 }
 
-// Of returns the kind of metrics that apply to an objective's predictions.
+// Of returns the kind of an objective's labels and predictions.
 func Of(objective string) (Kind, error) {
 	j, err := findObjective(objective)
 	return j.kind, err
 }
 
-// Usual returns the metric by which an objective's predictions are judged unless a spec says otherwise.
+// Usual returns the metric by which an objective's predictions are compared unless a spec says otherwise.
 func Usual(objective string) (Metric, error) {
 	j, err := findObjective(objective)
 	if err != nil {
@@ -361,7 +366,7 @@ func Usual(objective string) (Metric, error) {
 	return Lookup(j.by)
 }
 
-// Standard returns the metrics in every report of an objective; none of an unknown one.
+// Standard returns the metrics that every report of an objective has; none for an unknown objective.
 func Standard(objective string) []Metric {
 	j, _ := findObjective(objective)
 	metrics := make([]Metric, len(j.also))
@@ -375,7 +380,8 @@ func Standard(objective string) []Metric {
 	return metrics
 }
 
-// CheckObjective rejects a metric that does not apply to an objective's predictions.
+// CheckObjective returns an error if the metric does not apply to an objective's predictions. Ranking metrics apply to
+// all but several classes, since any single prediction orders rows.
 func (m Metric) CheckObjective(objective string) error {
 	k, err := Of(objective)
 	if err != nil {

@@ -4,10 +4,10 @@ import (
 	"math"
 )
 
-// clip keeps the logarithm finite: LightGBM's bound.
+// clip is how near to 0 and 1 a probability may be in a logarithm, which keeps it finite; as in LightGBM.
 const clip = 1e-15
 
-// logLoss is the mean of -log(probability of the observed label).
+// logLoss is the weighted mean of -log(predicted probability of the observed label).
 func logLoss(e *Evaluator, m Metric) (float64, error) {
 	if err := e.checkProbabilities(m); err != nil {
 		return 0, err
@@ -22,8 +22,8 @@ func logLoss(e *Evaluator, m Metric) (float64, error) {
 	return loss.value() / e.binary.total(), nil
 }
 
-// logLikelihood takes one logarithm per sixteen rows: the product of that many clipped probabilities stays above
-// 1e-240.
+// logLikelihood is the sum of log(predicted probability of the observed label) over rows without weights. It takes only
+// one logarithm per sixteen rows, that of a product: as many clipped probabilities stay above 1e-240.
 func logLikelihood(in Input) float64 {
 	const together = 16
 	label := in.Label[:len(in.Pred)]
@@ -41,7 +41,8 @@ func logLikelihood(in Input) float64 {
 	return all.value()
 }
 
-// likelihood is the probability that p gives to the label, 0 or 1, kept away from 0 and 1 by clip. NaN stays NaN.
+// likelihood is the probability of the label, 0 or 1, if that of 1 is p: p or 1-p. It is limited to clip and 1-clip.
+// NaN stays NaN.
 func likelihood(p float64, label float32) float64 {
 	l := float64(label)
 	q := l*p + (1-l)*(1-p) // one of the two, without a branch
@@ -62,7 +63,7 @@ func brier(e *Evaluator, m Metric) (float64, error) {
 	return weightedSum(e, squaredLoss) / e.binary.total(), nil
 }
 
-// weightedSum is the weighted sum of f over all rows.
+// weightedSum is the sum over all rows of f times the row's weight.
 func weightedSum(e *Evaluator, f func(pred, label float64) float64) float64 {
 	var all sum
 	for i, p := range e.in.Pred {
@@ -71,10 +72,11 @@ func weightedSum(e *Evaluator, f func(pred, label float64) float64) float64 {
 	return all.value()
 }
 
-// confusion is the weight of the rows by prediction above 0.5, or not, and label.
+// confusion is a confusion matrix: the weight of the rows with each label that are predicted positive, above 0.5, or
+// not.
 type confusion struct{ truePos, falsePos, falseNeg, trueNeg float64 }
 
-// confusion counts rows by label and by prediction above 0.5, by weight.
+// confusion returns the confusion matrix of the rows.
 func (e *Evaluator) confusion(m Metric) (confusion, error) {
 	if err := e.checkProbabilities(m); err != nil {
 		return confusion{}, err
@@ -98,17 +100,20 @@ func (e *Evaluator) confusion(m Metric) (confusion, error) {
 	return c, nil
 }
 
+// accuracy is the share of rows, by weight, whose label is predicted, with a prediction above 0.5 for 1.
 func accuracy(e *Evaluator, m Metric) (float64, error) {
 	c, err := e.confusion(m)
 	return (c.truePos + c.trueNeg) / e.binary.total(), err
 }
 
+// errorRate is 1 - accuracy, computed from the errors, so that a small one keeps its digits.
 func errorRate(e *Evaluator, m Metric) (float64, error) {
 	c, err := e.confusion(m)
 	return (c.falsePos + c.falseNeg) / e.binary.total(), err
 }
 
-// f1 is 0 if no positive is found, and undefined if there are none.
+// f1 is the harmonic mean of precision and recall at a cut of 0.5. It is 0 if no positive row is predicted to be one,
+// and an error if there are no positive rows.
 func f1(e *Evaluator, m Metric) (float64, error) {
 	c, err := e.confusion(m)
 	if err != nil {
@@ -120,7 +125,8 @@ func f1(e *Evaluator, m Metric) (float64, error) {
 	return 2 * c.truePos / (2*c.truePos + c.falsePos + c.falseNeg), nil
 }
 
-// baseEntropy is the entropy of the base rate: the log loss of always predicting it.
+// baseEntropy is the entropy of the base rate, the share of positive rows: the log loss of always predicting it. The
+// rows must have been checked. It is an error if all labels are the same.
 func (e *Evaluator) baseEntropy(m Metric) (float64, error) {
 	rate := e.binary.pos / e.binary.total()
 	entropy := -float64(rate*math.Log(rate)) - float64((1-rate)*math.Log1p(-rate))
@@ -154,8 +160,8 @@ func informationGain(e *Evaluator, m Metric) (float64, error) {
 	return (entropy - loss) / entropy, err
 }
 
-// calibrationRatio is the sum of predictions divided by that of labels: 1.1 predicts a tenth more clicks than there
-// were.
+// calibrationRatio is the sum of predictions divided by the sum of labels. A ratio of 1.1 means that a tenth more
+// positives are predicted than there are.
 func calibrationRatio(e *Evaluator, m Metric) (float64, error) {
 	if err := e.checkProbabilities(m); err != nil {
 		return 0, err
@@ -166,6 +172,7 @@ func calibrationRatio(e *Evaluator, m Metric) (float64, error) {
 	return weightedSum(e, func(p, _ float64) float64 { return p }) / e.binary.pos, nil
 }
 
+// rmse is the root of the mean loss, which is the squared error.
 func rmse(e *Evaluator, m Metric) (float64, error) {
 	v, err := meanLoss(e, m)
 	return math.Sqrt(v), err

@@ -27,9 +27,9 @@ func auc(e *Evaluator, m Metric) (float64, error) {
 	return area.value() / (e.binary.pos * e.binary.neg), nil
 }
 
-// twicePairs counts pairs of a 1 above a 0 twice and pairs of a 1 tied with a 0 once. keys are of a packed ranking: the
-// label is the lowest bit, equal others are equal predictions, the highest first. With fewer than 2^32 rows the count
-// stays below 2^63.
+// twicePairs counts the pairs of a row with label 1 and a row with label 0: twice if the 1 is predicted higher, once if
+// both have the same prediction. keys are those of a packed ranking, sorted: the lowest bit is the label, and keys that
+// are equal but for this bit are equal predictions. With fewer than 2^32 rows the count stays below 2^63.
 func twicePairs(keys []uint64) uint64 {
 	var area, above, pos, neg uint64
 	value := keys[0] >> 1
@@ -45,8 +45,8 @@ func twicePairs(keys []uint64) uint64 {
 	return area + neg*(2*above+pos)
 }
 
-// averagePrecision is the sum of precision x gain in recall over the distinct predictions from the top; no
-// interpolation (as in LightGBM and scikit-learn).
+// averagePrecision goes through the distinct predictions from the highest down, and adds up precision times the
+// increase of recall. As in LightGBM and scikit-learn, nothing is interpolated.
 func averagePrecision(e *Evaluator, m Metric) (float64, error) {
 	if err := e.checkRanked(m, true, false); err != nil {
 		return 0, err
@@ -66,9 +66,10 @@ func averagePrecision(e *Evaluator, m Metric) (float64, error) {
 	return area.value() / e.binary.pos, nil
 }
 
-// topRows returns the weight of the top rows and of the positives among them, averaged over all orders of rows with
-// equal predictions: if the cut goes through a step, the step counts with its share above the cut. A number of rows
-// means that much weight, so that a row with weight 2 counts as two rows.
+// topRows returns the weight of the top rows that the metric looks at (m.k), and the weight of the positives among
+// them. If only some of the rows with the same prediction are among the top rows, the positives among these count in
+// proportion, which is the mean over all orders. A count of rows means as much weight, so that a row with weight 2
+// counts as two rows. needsPositive makes it an error if there is no positive row at all.
 func (e *Evaluator) topRows(m Metric, needsPositive bool) (weight, pos float64, err error) {
 	if err := e.checkRanked(m, needsPositive, false); err != nil {
 		return 0, 0, err
@@ -98,38 +99,40 @@ func (e *Evaluator) topRows(m Metric, needsPositive bool) (weight, pos float64, 
 	return weight, pos, nil
 }
 
+// precisionAt is the share of positives among the top rows.
 func precisionAt(e *Evaluator, m Metric) (float64, error) {
 	weight, pos, err := e.topRows(m, false)
 	return pos / weight, err
 }
 
+// recallAt is the share of all positives that is among the top rows.
 func recallAt(e *Evaluator, m Metric) (float64, error) {
 	_, pos, err := e.topRows(m, true)
 	return pos / e.binary.pos, err
 }
 
+// liftAt is the share of positives among the top rows, divided by that among all rows.
 func liftAt(e *Evaluator, m Metric) (float64, error) {
 	weight, pos, err := e.topRows(m, true)
 	return pos / weight / (e.binary.pos / e.binary.total()), err
 }
 
-// calibrationError is the expected calibration error (Naeini et al. 2015) over bins of equal weight: the rows by
-// prediction are cut into parts of equal weight, and the differences between the mean prediction and the mean label of
-// each part are averaged by weight. Rows with equal predictions stay together, in the part where their middle falls, so
-// that a calibrator's constant stretches are measured whole; a part may then be empty.
+// calibrationError is the expected calibration error (Naeini et al. 2015) over bins of equal weight. The rows are
+// sorted by prediction and cut into bins. The result is the mean over bins, by weight, of the difference between mean
+// prediction and mean label. Rows with the same prediction stay together, in the bin in which their middle falls; a bin
+// may then be empty.
 func calibrationError(e *Evaluator, m Metric) (float64, error) {
 	if err := e.checkProbabilities(m); err != nil {
 		return 0, err
 	}
 
 	e.rankRows()
-	parts := cmp.Or(m.k.count, defaultBins)
+	parts := cmp.Or(m.k.count, defaultBins) // the number of bins
 
 	total := e.binary.total()
-	var gap, all sum
-	current, above := 0, 0.0
-
-	flush := func() {
+	var gap, all sum         // predictions less labels in this bin; absolute gaps of the bins before it
+	current, above := 0, 0.0 // number of this bin; weight of the rows so far
+	flush := func() {        // ends this bin
 		d := gap.value()
 		all.add(max(d, -d))
 		gap = sum{}
@@ -138,7 +141,7 @@ func calibrationError(e *Evaluator, m Metric) (float64, error) {
 	for i := 0; i < len(e.rank.keys); {
 		var s step
 		s, i = e.rank.nextStep(i)
-		// The part in which the middle of the step lies; rounding could give one too many.
+		// The bin in which the middle of the step lies; rounding could give one too many.
 		part := min(int(float64(parts)*((above+s.weight()/2)/total)), parts-1)
 		if part != current {
 			flush()
@@ -156,22 +159,23 @@ func calibrationError(e *Evaluator, m Metric) (float64, error) {
 // maxGrade is the highest label of a ranking metric, as in LightGBM: gains are 2^label - 1.
 const maxGrade = 30
 
-// groups is the working memory of ranking metrics.
+// groups is the working memory of ranking metrics: the rows by group, and the group that is being evaluated.
 type groups struct {
-	rows   ranking // by group; the tag is the row's index
-	scored []scored
-	grades []float64
-	weighs []float64 // discounts of the places computed so far
+	rows      ranking // sorted by group; the tags are row numbers
+	scored    []scored
+	gains     []float64
+	discounts []float64 // of the places computed so far
 }
 
+// scored is a row of the current group: its prediction and the gain of its label, 2^label - 1.
 type scored struct {
 	pred float64
 	gain float64
 }
 
-// meanOfGroups returns the mean over groups of a value that each group has by its own rows. A group's weight is the
-// mean weight of its rows, as in LightGBM. The values of groups depend on the order of predictions only; where some are
-// equal, they are averages over all orders of these (McSherry and Najork 2008).
+// meanOfGroups returns the weighted mean over groups of m.group, which depends on one group's rows only. A group's
+// weight is the mean weight of its rows, as in LightGBM. If predictions of a group are equal, its value is the mean
+// over all orders of these rows (McSherry and Najork 2008).
 func meanOfGroups(e *Evaluator, m Metric) (float64, error) {
 	var all, weight sum
 	err := e.eachGroup(m, func(value, w float64) {
@@ -181,16 +185,16 @@ func meanOfGroups(e *Evaluator, m Metric) (float64, error) {
 	return all.value() / weight.value(), err
 }
 
-// ndcg is DCG / best possible DCG among the first k places, with gain 2^label - 1 and discount
-// 1 / log2(place + 1) (Burges et al. 2005, as in LightGBM). Rows with equal predictions share the discounts of the
-// places that they take together. A group without any gain counts 1, as in LightGBM.
+// ndcg is DCG divided by the best possible DCG, both of the first places (Burges et al. 2005, as in LightGBM). A row
+// adds its gain, 2^label - 1, times the discount of its place, 1 / log2(place + 1) with places counted from 1. A group
+// without any gain counts 1, as in LightGBM.
 func (g *groups) ndcg(places int) float64 {
-	slices.Sort(g.grades)
-	slices.Reverse(g.grades)
+	slices.Sort(g.gains)
+	slices.Reverse(g.gains)
 
 	// The best possible value: all gains in descending order.
 	best := 0.0
-	for i, gain := range g.grades[:min(places, len(g.grades))] {
+	for i, gain := range g.gains[:min(places, len(g.gains))] {
 		best += float64(gain * g.discount(i))
 	}
 	if best == 0 {
@@ -199,8 +203,9 @@ func (g *groups) ndcg(places int) float64 {
 	return g.dcg(places) / best
 }
 
-// averagePrecision is the sum of the precisions at those of the first k places that hold a grade above 0, divided by
-// how many there could be: k, or all such rows. A group without one counts 1, as in LightGBM.
+// averagePrecision is the mean of the precisions at those of the first places that hold a relevant row, one with a
+// label above 0. It is their sum divided by how many there could be: the number of places or, if that is less, of
+// relevant rows. A group without a relevant row counts 1, as in LightGBM.
 func (g *groups) averagePrecision(places int) float64 {
 	places = min(places, len(g.scored))
 	relevant, total := 0, 0.0
@@ -212,7 +217,9 @@ func (g *groups) averagePrecision(places int) float64 {
 			}
 		}
 
-		// Each place of a run holds a hit with the same probability, and then as many of the others are before it.
+		// hits of the rows begin to end, which have the same prediction, are relevant. Averaged over all their orders,
+		// each of these places holds one with the same chance, and each of the other places then with the chance
+		// others.
 		chance, others := float64(hits)/float64(end-begin), 0.0
 		if end-begin > 1 {
 			others = float64(hits-1) / float64(end-begin-1)
@@ -230,7 +237,8 @@ func (g *groups) averagePrecision(places int) float64 {
 	return total / float64(min(relevant, places))
 }
 
-// eachGroup calls use with the value and weight of every group, in the order of group numbers.
+// eachGroup calls use with the value (m.group) and the weight of every group, in the order of Input.Group's numbers. It
+// is an error if there are no groups, or labels that are not whole grades.
 func (e *Evaluator) eachGroup(m Metric, use func(value, weight float64)) error {
 	if _, err := e.checkNumbers(m); err != nil {
 		return err
@@ -244,6 +252,7 @@ func (e *Evaluator) eachGroup(m Metric, use func(value, weight float64)) error {
 		}
 	}
 
+	// Sort the rows by group. Without an argument, a metric looks at all places.
 	places := cmp.Or(m.k.count, len(e.in.Pred))
 	g := &e.groups
 	g.rows.sortNumbers(len(e.in.Group), 64, func(i int) uint64 { return e.in.Group[i] })
@@ -262,10 +271,10 @@ func (e *Evaluator) eachGroup(m Metric, use func(value, weight float64)) error {
 	return nil
 }
 
-// takeGroup makes these rows the group that is measured, and returns its weight.
+// takeGroup makes these rows the current group, sorted by prediction, and returns its weight.
 func (g *groups) takeGroup(in Input, rows []uint32) (weight float64) {
 	g.scored = g.scored[:0]
-	g.grades = g.grades[:0]
+	g.gains = g.gains[:0]
 
 	weight = float64(len(rows))
 	if in.Weight != nil {
@@ -275,7 +284,7 @@ func (g *groups) takeGroup(in Input, rows []uint32) (weight float64) {
 	for _, row := range rows {
 		gain := float64(uint64(1)<<uint(in.Label[row]) - 1)
 		g.scored = append(g.scored, scored{in.Pred[row], gain})
-		g.grades = append(g.grades, gain)
+		g.gains = append(g.gains, gain)
 		if in.Weight != nil {
 			weight += float64(in.Weight[row])
 		}
@@ -288,8 +297,8 @@ func (g *groups) takeGroup(in Input, rows []uint32) (weight float64) {
 	return weight
 }
 
-// dcg is the discounted cumulative gain of the group's first places, by descending prediction. The order of equal
-// predictions means nothing, so each row of such a run counts with the mean gain of the run.
+// dcg is the discounted cumulative gain of the current group's first places. Rows with the same prediction each count
+// with their mean gain, which is the mean over all their orders.
 func (g *groups) dcg(places int) float64 {
 	total := 0.0
 	for begin := 0; begin < min(places, len(g.scored)); {
@@ -310,8 +319,8 @@ func (g *groups) dcg(places int) float64 {
 
 // discount returns the discount of a place, counted from 0.
 func (g *groups) discount(place int) float64 {
-	for len(g.weighs) <= place {
-		g.weighs = append(g.weighs, 1/math.Log2(float64(len(g.weighs))+2))
+	for len(g.discounts) <= place {
+		g.discounts = append(g.discounts, 1/math.Log2(float64(len(g.discounts))+2))
 	}
-	return g.weighs[place]
+	return g.discounts[place]
 }

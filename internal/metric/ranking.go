@@ -8,16 +8,17 @@ import (
 	"coppice/internal/exact"
 )
 
-// ranking holds rows by descending prediction. A row is a 64-bit key whose ascending order is the descending order of
-// predictions: the distance, in representable float64s, from the highest prediction. If that leaves a bit free and the
-// rows have no weights, the label is the lowest bit and a row takes 8 bytes. Otherwise each key has a tag.
+// ranking sorts rows by descending prediction. A row's key is a 64-bit integer: how many representable float64s its
+// prediction is below the highest one. So ascending keys are descending predictions. If the rows have no weights and a
+// bit is free, the ranking is packed: the label is the lowest bit of the key, and a row takes 8 bytes. Otherwise each
+// key has a tag with the row's weight and label.
 type ranking struct {
 	keys, spareKeys []uint64
-	tags, spareTags []uint32 // float32 bits of the weight, with the label as the sign; empty when packed
+	tags, spareTags []uint32 // float32 bits of the weight, with the label as sign; or row numbers; not if packed
 	packed          bool
-	top             uint64 // order of the highest prediction
-	width           int    // bits of the largest key
-	digits          [passes][buckets]uint32
+	top             uint64                  // exact.Ordered of the highest prediction
+	width           int                     // bits of the largest key
+	digits          [passes][buckets]uint32 // of the radix sort: by pass and digit, a count and then a position
 }
 
 const (
@@ -30,7 +31,8 @@ const (
 	smallRun = 24
 )
 
-// fill fills in the rows, whose predictions are between low and high.
+// fill sets keys and tags to those of the rows, not sorted yet. The rows are valid for binary metrics, and low and high
+// are their least and greatest predictions.
 func (r *ranking) fill(in Input, low, high float64) {
 	n := len(in.Pred)
 	r.top = exact.Ordered(high)
@@ -62,14 +64,16 @@ func (r *ranking) fill(in Input, low, high float64) {
 	}
 }
 
-// sortRows leaves the numbers of the rows in tags, by descending prediction. The predictions are between low and high.
+// sortRows sets r.tags to the numbers of the rows, by descending prediction. low and high are the least and the
+// greatest prediction.
 func (r *ranking) sortRows(pred []float64, low, high float64) {
 	r.top = exact.Ordered(high)
 	r.sortNumbers(len(pred), bits.Len64(r.top-exact.Ordered(low)),
 		func(i int) uint64 { return r.top - exact.Ordered(pred[i]) })
 }
 
-// sortNumbers leaves the numbers 0 to n-1 in tags, by ascending key and then by number. Keys have at most width bits.
+// sortNumbers sets r.tags to the numbers 0 to n-1, sorted by the key that a function returns for each, and equal keys
+// by number. Keys have at most width bits.
 func (r *ranking) sortNumbers(n, width int, key func(i int) uint64) {
 	r.packed = false
 	r.width = width
@@ -81,6 +85,7 @@ func (r *ranking) sortNumbers(n, width int, key func(i int) uint64) {
 	r.sortKeys()
 }
 
+// resize returns a slice of n elements with any contents, in the memory of s if that is enough.
 func resize[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)
@@ -88,9 +93,10 @@ func resize[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// sortKeys sorts the keys by a stable radix sort of at most their highest 33 bits, in which different predictions
-// almost always differ. The few runs of keys that are still equal are sorted by insertion. If such runs are long, the
-// remaining bits are radix sorted as well, so that no choice of predictions makes it slow.
+// sortKeys sorts keys, ascending, and their tags with them. It is a stable radix sort by at most the highest 33 bits,
+// in which different predictions almost always differ. The few runs of keys that are equal in these are then sorted by
+// insertion. If such a run is long, all keys are radix sorted by the remaining bits as well, so that no choice of
+// predictions makes it slow.
 func (r *ranking) sortKeys() {
 	low := 0
 	if r.packed {
@@ -110,8 +116,8 @@ func (r *ranking) sortKeys() {
 	}
 }
 
-// sortByBits sorts stably by the bits from first up to, but not including, last: at most passes*digitBits of them. The
-// last digit may reach beyond: the bits there are 0, or sorted by afterwards.
+// sortByBits sorts stably by the bits first <= b < last of the keys, at most passes*digitBits of them. The last digit
+// may reach beyond last. That does no harm: the bits there are 0, or the caller sorts by them afterwards.
 func (r *ranking) sortByBits(first, last int) {
 	used := (last - first + digitBits - 1) / digitBits
 	r.count(first)
@@ -133,8 +139,8 @@ func (r *ranking) sortByBits(first, last int) {
 	}
 }
 
-// count counts the digits of all three passes in one reading of the keys. A pass that is not made leaves its counts
-// unused.
+// count sets r.digits to the number of keys with each digit, for all three passes at once. The first pass's digit
+// begins at bit first.
 func (r *ranking) count(first int) {
 	clear(r.digits[:])
 	a, b, c := &r.digits[0], &r.digits[1], &r.digits[2]
@@ -146,8 +152,8 @@ func (r *ranking) count(first int) {
 	}
 }
 
-// startPositions turns counts into the position where each digit's rows begin. It returns false if one digit has all
-// rows.
+// startPositions turns the counts of a pass into positions: where the keys with each digit begin. It returns false,
+// with some counts already changed, if one digit has all n keys.
 func startPositions(at *[buckets]uint32, n int) bool {
 	next := uint32(0)
 	for d, c := range at {
@@ -160,6 +166,7 @@ func startPositions(at *[buckets]uint32, n int) bool {
 	return true
 }
 
+// scatter moves keys from src to dst, to the positions of their digits at bit shift, in the order that they had.
 func scatter(dst, src []uint64, at *[buckets]uint32, shift int) {
 	for _, k := range src {
 		d := k >> (uint(shift) & 63) & (buckets - 1)
@@ -168,7 +175,7 @@ func scatter(dst, src []uint64, at *[buckets]uint32, shift int) {
 	}
 }
 
-// scatterTagged moves keys, with their tags, to where their digit's rows are, in the order that they had.
+// scatterTagged is scatter for keys with tags.
 func scatterTagged(dst, src []uint64, dstTags, srcTags []uint32, at *[buckets]uint32, shift int) {
 	srcTags = srcTags[:len(src)]
 	for i, k := range src {
@@ -179,8 +186,8 @@ func scatterTagged(dst, src []uint64, dstTags, srcTags []uint32, at *[buckets]ui
 	}
 }
 
-// finish sorts the short runs of keys that are equal from bit first on, and returns false at the first long run that is
-// not sorted.
+// finish completes the sort of keys that are sorted by the bits from first on: it sorts each run of keys that are equal
+// in these by the others. At the first run that is too long for insertion and not sorted it stops and returns false.
 func (r *ranking) finish(first int) bool {
 	for begin := 0; begin < len(r.keys); {
 		prefix, end := r.keys[begin]>>first, begin+1
@@ -199,8 +206,8 @@ func (r *ranking) finish(first int) bool {
 	return true
 }
 
-// insert sorts the rows from begin to end by insertion; packed rows with equal predictions also by their labels, which
-// does not matter.
+// insert sorts the keys begin <= i < end by insertion, with their tags. If the ranking is packed, rows with equal
+// predictions are also sorted by their labels, which does not matter.
 func (r *ranking) insert(begin, end int) {
 	for i := begin + 1; i < end; i++ {
 		for j := i; j > begin && r.keys[j-1] > r.keys[j]; j-- {
@@ -212,12 +219,12 @@ func (r *ranking) insert(begin, end int) {
 	}
 }
 
-// step is all rows with one prediction: the weights of labels 1 and 0 among them.
+// step is all rows with the same prediction: the prediction, and the weight of those with label 1 and with label 0.
 type step struct{ pred, pos, neg float64 }
 
 func (s step) weight() float64 { return s.pos + s.neg }
 
-// nextStep returns the step that begins at row i, and where the following one begins.
+// nextStep returns the step whose first key is keys[i], and the index of the key after its last one.
 func (r *ranking) nextStep(i int) (step, int) {
 	var s step
 	if r.packed {

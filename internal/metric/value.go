@@ -8,10 +8,12 @@ import (
 	"coppice/internal/problem"
 )
 
-// maxValueName is the most bytes of the name of a metric of one's own.
+// maxValueName is the most bytes of the name of a value metric.
 const maxValueName = 300
 
-// lookupValue makes the metric of an expression, the mean of what each row is worth.
+// lookupValue returns the metric value(text): the weighted mean over rows of an expression of the row's label,
+// prediction, weight and columns. It is an error if the text is no such expression, or does not depend on the
+// prediction.
 func lookupValue(text string) (Metric, error) {
 	rows, err := expression.CompileRows(text)
 	if err != nil {
@@ -30,8 +32,7 @@ func lookupValue(text string) (Metric, error) {
 	return m, nil
 }
 
-// Columns returns the staged columns that a metric of value needs of every row, in addition to label, prediction and
-// weight.
+// Columns returns the columns of the dataset that a value metric needs in Input.Values. It is empty for other metrics.
 func (m Metric) Columns() (names []string) {
 	if m.rows == nil {
 		return nil
@@ -41,8 +42,8 @@ func (m Metric) Columns() (names []string) {
 	})
 }
 
-// Stop is the metric that stops the training of a model which m judges: m itself, but for a value, which tells trees
-// apart worse than what the objective is usually judged by.
+// Stop returns the metric for early stopping when models are compared by m. It is m itself, except for a value metric:
+// the objective's usual metric shows better whether another tree has helped.
 func (m Metric) Stop(objective string) (Metric, error) {
 	if m.rows == nil {
 		return m, nil
@@ -50,13 +51,16 @@ func (m Metric) Stop(objective string) (Metric, error) {
 	return Usual(objective)
 }
 
-// eachValue calls f with the value and the weight of each row.
+// eachValue calls f with the value and the weight of each row, and returns the total weight. It is an error if a column
+// is missing or a number is not finite.
 func (e *Evaluator) eachValue(m Metric, f func(value, weight float64)) (total float64, err error) {
 	if total, err = e.checkNumbers(m); err != nil {
 		return 0, err
 	}
+
+	// Find the columns that the expression uses. That of prediction, and of weights that are all 1, is nil.
 	names := m.rows.Names
-	columns := make([][]float32, len(names)) // nil of predictions, and of weights that are all 1
+	columns := make([][]float32, len(names))
 	for k, name := range names {
 		switch name {
 		case "label":
@@ -71,6 +75,7 @@ func (e *Evaluator) eachValue(m Metric, f func(value, weight float64)) (total fl
 		}
 	}
 
+	// Evaluate the expression for each row.
 	row := make([]float64, len(names))
 	for i, p := range e.in.Pred {
 		for k, c := range columns {

@@ -8,9 +8,10 @@ import (
 	"coppice/internal/gbt"
 )
 
-// Compact returns an encoding and levels with which a model predicts the same, to the bit, without the levels that it
-// cannot tell from unseen ones: those of tables that no split uses, and those whose statistics are between the same
-// thresholds as an unseen level's. levels may be nil if there are none.
+// Compact returns an encoding and levels with which a model predicts the same, to the bit, in less memory. It drops the
+// levels that the model cannot tell from unseen ones: those of tables that no split uses, and those whose statistics
+// are between the same thresholds as the statistics of an unseen level. levels may be nil if there are none, and so may
+// the result. The arguments are not changed.
 func Compact(m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels) (*dataset.Encoding, *dataset.Levels) {
 	if levels == nil || levels.Len() == 0 {
 		return e, nil
@@ -19,6 +20,7 @@ func Compact(m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels) (*datase
 	thresholds := thresholdsOf(m)
 	needed, exact := neededTables(e, thresholds)
 
+	// Copy the levels that matter, table by table; a table's levels are Levels elements from First on.
 	small := *e
 	small.Tables = slices.Clone(e.Tables)
 	kept := &dataset.Levels{}
@@ -43,7 +45,7 @@ func Compact(m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels) (*datase
 	return &small, kept
 }
 
-// thresholdsOf returns, by feature, the numbers at which trees split it, ascending.
+// thresholdsOf returns, by feature, the thresholds of all nodes that split by it, ascending, each once.
 func thresholdsOf(m *gbt.Model) [][]float64 {
 	out := make([][]float64, m.Features())
 	for _, t := range m.Trees {
@@ -58,8 +60,9 @@ func thresholdsOf(m *gbt.Model) [][]float64 {
 	return out
 }
 
-// neededTables marks the tables that some split uses, directly or as the fallback of another table's rates, and those
-// that must keep all levels, because the statistics of an unseen level vary by row.
+// neededTables returns two marks for each table. needed says that some split uses its statistics, directly or as the
+// fallback for another table's rates. exact says that it must keep all levels: the statistics of an unseen level are
+// then not the same for all rows.
 func neededTables(e *dataset.Encoding, thresholds [][]float64) (needed, exact []bool) {
 	needed = make([]bool, len(e.Tables))
 	exact = make([]bool, len(e.Tables))
@@ -73,7 +76,8 @@ func neededTables(e *dataset.Encoding, thresholds [][]float64) (needed, exact []
 		exact[d.Table] = exact[d.Table] || d.What == dataset.DeriveRecency
 	}
 
-	for i := len(e.Tables) - 1; i >= 0; i-- { // tables fall back to earlier ones
+	// A table falls back to an earlier one (BackOff), so go from the last to the first.
+	for i := len(e.Tables) - 1; i >= 0; i-- {
 		if up := e.Tables[i].BackOff; needed[i] && up >= 0 {
 			needed[up], exact[up], exact[i] = true, true, true
 		}
@@ -81,7 +85,8 @@ func neededTables(e *dataset.Encoding, thresholds [][]float64) (needed, exact []
 	return needed, exact
 }
 
-// levelMatters reports whether some split on a table's features sends a level another way than an unseen one.
+// levelMatters reports whether a level of a table, with index at in levels, is on another side of some threshold than
+// an unseen level, for any of the table's features.
 func levelMatters(e *dataset.Encoding, table int, levels *dataset.Levels, at int, thresholds [][]float64) bool {
 	t := &e.Tables[table]
 	for i := range e.Features {

@@ -18,16 +18,18 @@ import (
 	"coppice/internal/registry"
 )
 
-// The cache drops levels that have not been used for cacheAge or, if it is full, the least recently used ones.
+// Limits of the cache folder: files are removed that have not been used for cacheAge and, if all together have more
+// than cacheBytes, those that have not been used for the longest time.
 const (
 	cacheAge   = 30 * 24 * time.Hour
 	cacheBytes = 4 << 30
-	cacheEnd   = ".arrow" // suffix of a file's name, after its checksum
+	cacheEnd   = ".arrow" // what a file's name ends in, after its checksum
 )
 
-// mapLevels maps the levels of a version from a file in the folder cache, fetching it first if necessary: they may be
-// hundreds of megabytes, and are shared with later and concurrent predictions. The file's name is its checksum. If the
-// cache cannot be written, the levels are kept in this process's memory.
+// mapLevels returns the levels of a version, mapped from a file in the folder cache; nil if the version has none. The
+// file is fetched first if it is not there. Levels may be hundreds of megabytes; as a mapped file, later and concurrent
+// predictions share them. The file's name is its checksum. If the folder cannot be written, the levels are in this
+// process's memory instead. In the end, mapLevels sweeps the cache.
 func mapLevels(ctx context.Context, r *registry.Registry, v registry.Version, cache string,
 	e *dataset.Encoding) (*dataset.Levels, error) {
 	f, ok := v.File(FileLevels)
@@ -37,20 +39,23 @@ func mapLevels(ctx context.Context, r *registry.Registry, v registry.Version, ca
 
 	path := filepath.Join(cache, f.SHA256+cacheEnd)
 	defer sweepCache(cache, path, time.Now())
+
+	// Use the file if it is there, and set its time of last use. Another process may remove it meanwhile.
 	if isWhole(path, f) {
 		now := time.Now()
-		_ = os.Chtimes(path, now, now) // a cache that cannot be written is not swept either
+		_ = os.Chtimes(path, now, now) // if this fails, the cache cannot be written, and so is not swept either
 		l, err := dataset.OpenLevels(path, e.Tables)
-		if !errors.Is(err, fs.ErrNotExist) { // swept by another process meanwhile
+		if !errors.Is(err, fs.ErrNotExist) {
 			return l, err
 		}
 	}
 
+	// Fetch it. If it cannot be written, or is removed again at once, use the bytes in memory.
 	data, err := r.ReadFile(ctx, v, FileLevels)
 	if err != nil {
 		return nil, err
 	}
-	if !keep(path, data) {
+	if !writeToCache(path, data) {
 		return dataset.ReadLevels(data, e.Tables)
 	}
 	l, err := dataset.OpenLevels(path, e.Tables)
@@ -60,14 +65,13 @@ func mapLevels(ctx context.Context, r *registry.Registry, v registry.Version, ca
 	return l, err
 }
 
-// keep writes a file into the cache, and reports whether it succeeded.
-func keep(path string, data []byte) bool {
+// writeToCache writes a file into the cache folder, which it creates if necessary, and reports whether it succeeded.
+func writeToCache(path string, data []byte) bool {
 	return os.MkdirAll(filepath.Dir(path), 0o700) == nil && atomicfile.Write(path, data, 0o600) == nil
 }
 
-// sweepCache removes levels that have not been used for cacheAge and, beyond cacheBytes, the least recently used ones,
-// except the file in use. Processes that have mapped a file keep it. Errors are ignored: another process may be
-// sweeping, too.
+// sweepCache removes the files of the cache folder that are beyond its limits, but not the one in use. Processes that
+// have mapped a removed file can go on using it. Errors are ignored: another process may be sweeping, too.
 func sweepCache(cache, inUse string, now time.Time) {
 	entries, err := os.ReadDir(cache)
 	if err != nil {
@@ -86,9 +90,10 @@ func sweepCache(cache, inUse string, now time.Time) {
 		}
 		files = append(files, file{filepath.Join(cache, entry.Name()), info})
 	}
-	slices.SortFunc(files, func(a, b file) int { return b.info.ModTime().Compare(a.info.ModTime()) })
 
-	held := int64(0)
+	// Go from the file that was used last to the one that was not used for the longest time.
+	slices.SortFunc(files, func(a, b file) int { return b.info.ModTime().Compare(a.info.ModTime()) })
+	held := int64(0) // bytes of the files that are kept
 	for _, f := range files {
 		held += f.info.Size()
 		if f.path != inUse && (held > cacheBytes || now.Sub(f.info.ModTime()) > cacheAge) {
@@ -98,7 +103,7 @@ func sweepCache(cache, inUse string, now time.Time) {
 	}
 }
 
-// isWhole reports whether the file at path equals the registered one.
+// isWhole reports whether there is a file at path with the size and checksum of the registered one.
 func isWhole(path string, f registry.File) bool {
 	file, err := os.Open(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"coppice/internal/dataset"
 )
 
-// Columns of a reference beside those of the table.
+// Columns of a reference file in addition to those of the table.
 const (
 	columnLabel  = "__label"
 	columnWeight = "__weight"
@@ -18,14 +18,15 @@ const (
 	columnValue  = "__value_" // before a column's name
 )
 
-// Reference holds the rows that a version keeps of its night: raw test rows with their targets.
+// Reference is what a version keeps of its test rows, so that later versions can be compared with it: a sample of raw
+// rows, with labels, weights and groups.
 type Reference struct {
 	Sample  *dataset.Sample
 	Targets dataset.Targets
 }
 
-// Encode writes the rows as an Arrow file, with what they are judged by as columns behind the table's own: label,
-// weight, group and values, as far as there are any.
+// Encode returns the reference as an Arrow file. The targets are columns after the table's own: the label and, if there
+// are any, weight, group and values. r is not changed.
 func (r *Reference) Encode() ([]byte, error) {
 	s := *r.Sample
 	s.Names, s.Columns = slices.Clone(s.Names), slices.Clone(s.Columns)
@@ -58,14 +59,15 @@ func widened(xs []float32) []float64 {
 	return out
 }
 
-// DecodeReference reads what Encode wrote; what is not there stays nil, and a number that is not finite is an error.
+// DecodeReference reads what Encode returned. Targets that the file lacks stay nil, except that labels are required. A
+// number that is not finite is an error.
 func DecodeReference(data []byte) (*Reference, error) {
 	s, err := dataset.ReadSample(data)
 	if err != nil {
 		return nil, err
 	}
 	r := &Reference{Sample: s}
-	floats := func(name string) ([]float32, error) {
+	floats := func(name string) ([]float32, error) { // the column of this name, nil if there is none
 		v := s.Column(name)
 		if v == nil {
 			return nil, nil

@@ -1,5 +1,12 @@
-// Package scorer predicts with a registered version: raw rows in, calibrated probabilities (or, for regression, values)
-// out. The gate uses it to compare versions, and `launcher predict` to serve.
+// Package scorer predicts with a registered version of a model: raw rows in, calibrated probabilities or, for
+// regression, values out. `launcher predict` uses it, and the aggregator to compare a new version with the one in use.
+//
+//	files of a version -> Open -> Scorer
+//	raw rows -> encoder (features.json, levels) -> model.txt -> calibrator.json -> predictions
+//
+// It also has the files that describe a version's test rows (Reference, ReadTested), and Compact, which drops levels
+// that do not affect predictions. A level is a value of a category of which the dataset keeps statistics, such as its
+// click rate.
 package scorer
 
 import (
@@ -19,8 +26,8 @@ import (
 	"coppice/internal/strictjson"
 )
 
-// Files of a version in the registry. The aggregator writes them all; a scorer needs the first four, except that a
-// regression has no calibrator.
+// Files of a version in the registry, all written by the aggregator. A scorer needs the first four; only a model of
+// probabilities has a calibrator, and only an encoding with statistics has levels.
 const (
 	FileModel      = "model.txt"        // LightGBM text
 	FileFeatures   = "features.json"    // dataset.Encoding
@@ -30,12 +37,11 @@ const (
 	FileResult     = "result.json"      // sweep.Result of the winner
 	FileDataset    = "dataset.json"     // dataset.Manifest
 	FileReport     = "report.json"      // measurements
-	FileReference  = "reference.arrow"  // raw test rows with labels, on which models of later nights are compared
-	// cell.Inputs of the dataset's sample: how many values are usually missing, unseen and rare
-	FileInputs = "inputs.json"
+	FileReference  = "reference.arrow"  // raw test rows with labels, on which later versions are compared with this one
+	FileInputs     = "inputs.json"      // cell.Inputs of the dataset's sample: usual shares of missing, unseen values
 
-	// Of a version whose model comes from a final training: the winner as it was judged, which has not seen the rows
-	// that later versions are compared on.
+	// A version's model may come from a final training on all rows. Then these files hold the judged model: the sweep's
+	// winner as it was evaluated. It has not seen the test rows, on which later versions are compared.
 	FileJudgedModel      = "judged.txt"
 	FileJudgedFeatures   = "judged-features.json"
 	FileJudgedLevels     = "judged-levels.arrow"
@@ -52,11 +58,11 @@ type Scorer struct {
 	levels     *dataset.Levels
 }
 
-// Close unmaps memory. The scorer must not be used afterwards.
+// Close unmaps the levels. The scorer must not be used afterwards.
 func (s *Scorer) Close() error { return s.levels.Close() }
 
-// New makes a scorer from its parts. calibrator may be nil, as may levels if the encoding needs none; the scorer closes
-// them.
+// New makes a scorer from its parts. calibrator may be nil, and levels if the encoding needs none. The scorer takes
+// over levels and closes them; on an error they are left to the caller.
 func New(m *gbt.Model, calibrator *calibrate.Calibrator, features *dataset.Encoding, levels *dataset.Levels) (*Scorer,
 	error) {
 	if m.Features() != len(features.Features) {
@@ -69,13 +75,14 @@ func New(m *gbt.Model, calibrator *calibrate.Calibrator, features *dataset.Encod
 	return &Scorer{Model: m, Calibrator: calibrator, Encoding: features, encoder: encoder, levels: levels}, nil
 }
 
-// Open reads a version. A version that cannot predict, because one of its files is missing, damaged or of another kind,
-// is of kind Damaged; other errors are those of storage.
+// Open reads a version and returns its scorer, which the caller closes. If the version cannot predict, because a file
+// is missing or damaged or the files do not belong together, the error is of kind Damaged. Other errors are those of
+// storage.
 func Open(ctx context.Context, r *registry.Registry, v registry.Version) (*Scorer, error) {
 	return openFiles(ctx, r, v, FileModel, FileFeatures, FileCalibrator, FileLevels)
 }
 
-// OpenJudged is Open for the model that was judged: that of the winner, if the version's is of a final training.
+// OpenJudged is Open for the judged model of a version, which has not seen the test rows.
 func OpenJudged(ctx context.Context, r *registry.Registry, v registry.Version) (*Scorer, error) {
 	if JudgedModel(v) == FileModel {
 		return Open(ctx, r, v)
@@ -83,7 +90,7 @@ func OpenJudged(ctx context.Context, r *registry.Registry, v registry.Version) (
 	return openFiles(ctx, r, v, FileJudgedModel, FileJudgedFeatures, FileJudgedCalibrator, FileJudgedLevels)
 }
 
-// JudgedModel is the name of the model that was judged, which has seen no held-out rows.
+// JudgedModel returns the name of the file with the judged model: FileModel, unless that comes from a final training.
 func JudgedModel(v registry.Version) string {
 	if _, ok := v.File(FileJudgedModel); ok {
 		return FileJudgedModel
@@ -91,7 +98,8 @@ func JudgedModel(v registry.Version) string {
 	return FileModel
 }
 
-// openFiles opens a scorer from files of those names. A version without the file of levels has no statistics.
+// openFiles returns a scorer made from the files of a version with these names. The levels are read into memory. If the
+// version has no file of levels, the scorer has none.
 func openFiles(ctx context.Context, r *registry.Registry, v registry.Version, model, features, calibrator,
 	levels string) (*Scorer, error) {
 	return openScorer(ctx, r, v, model, features, calibrator, func(e *dataset.Encoding) (*dataset.Levels, error) {
@@ -106,21 +114,22 @@ func openFiles(ctx context.Context, r *registry.Registry, v registry.Version, mo
 	})
 }
 
-// OpenMapped is Open, except that it maps the version's levels from a file in the folder cache, if that can be written.
-// The scorer must be closed.
+// OpenMapped is Open, but maps the version's levels from a file in the folder cache, to which it writes them first if
+// they are not there. If the folder cannot be written, the levels are read into memory.
 func OpenMapped(ctx context.Context, r *registry.Registry, v registry.Version, cache string) (*Scorer, error) {
 	return openScorer(ctx, r, v, FileModel, FileFeatures, FileCalibrator,
 		func(e *dataset.Encoding) (*dataset.Levels, error) { return mapLevels(ctx, r, v, cache, e) })
 }
 
-// openScorer reads and checks what predicts; what is damaged or does not fit together is of kind Damaged and names the
-// version.
+// openScorer reads the files of a version with these names, checks that they belong together, and returns the scorer.
+// openLevels returns the levels for the encoding, or nil. Errors are as of Open.
 func openScorer(ctx context.Context, r *registry.Registry, v registry.Version, model, encoding, calibrator string,
 	openLevels func(*dataset.Encoding) (*dataset.Levels, error)) (*Scorer, error) {
 	unfit := func(err error) error {
 		return problem.Wrap(problem.Damaged, err, "version %d of model %s cannot predict", v.Number, v.Model)
 	}
 
+	// Read the files. Two of them may be missing.
 	files := map[string][]byte{}
 	for _, name := range []string{model, encoding, calibrator, FileInputs} {
 		if _, ok := v.File(name); !ok && (name == calibrator || name == FileInputs) {
@@ -133,6 +142,7 @@ func openScorer(ctx context.Context, r *registry.Registry, v registry.Version, m
 		files[name] = data
 	}
 
+	// Decode them.
 	m, err := gbt.ReadModel(bytes.NewReader(files[model]))
 	if err != nil {
 		return nil, unfit(fmt.Errorf("%s: %w", FileModel, err))
@@ -154,6 +164,8 @@ func openScorer(ctx context.Context, r *registry.Registry, v registry.Version, m
 	if err != nil {
 		return nil, mapDamage(err, unfit)
 	}
+
+	// Put them together. From here on, an error closes the levels.
 	s, err := New(m, c, features, levels)
 	if err == nil {
 		err = s.checkTogether()
@@ -169,7 +181,8 @@ func openScorer(ctx context.Context, r *registry.Registry, v registry.Version, m
 	return s, nil
 }
 
-// mapDamage turns errors about a version's files, as opposed to storage errors, into what unfit makes of them.
+// mapDamage returns unfit(err) if err says that a file of the version is damaged or missing, and otherwise err, which
+// is one of storage.
 func mapDamage(err error, unfit func(error) error) error {
 	if k := problem.Of(err); k == problem.Damaged || k == problem.NotFound {
 		return unfit(err)
@@ -177,13 +190,13 @@ func mapDamage(err error, unfit func(error) error) error {
 	return err
 }
 
-// Columns returns the names of the columns that a row must have.
-func (s *Scorer) Columns() []string { return slices.Clone(s.encoder.Columns()) } // the caller may sort them
+// Columns returns the names of the columns that a row must have, in a slice of the caller's own.
+func (s *Scorer) Columns() []string { return slices.Clone(s.encoder.Columns()) }
 
-// Numbers tells, for each of Columns, whether only the numbers that its texts spell matter, and not their spelling.
+// Numbers reports, for each of Columns, whether its texts are only used as numbers: then "1" and "1.0" are the same.
 func (s *Scorer) Numbers() []bool { return s.encoder.Numbers() }
 
-// Sample predicts every row of a dataset's sample.
+// Sample returns the predictions for every row of a dataset's sample, as Predict does.
 func (s *Scorer) Sample(sample *dataset.Sample, threads int) ([]float64, error) {
 	values, err := s.Values(sample)
 	if err != nil {
@@ -192,12 +205,13 @@ func (s *Scorer) Sample(sample *dataset.Sample, threads int) ([]float64, error) 
 	return s.Predict(values, threads)
 }
 
-// Values returns the model's inputs for a sample's rows: one number per feature, row by row.
+// Values returns the model's inputs for a sample's rows, [rows x features].
 func (s *Scorer) Values(sample *dataset.Sample) ([]float64, error) {
 	return s.encoder.EncodeSample(sample)
 }
 
-// Predict computes predictions from the results of Values: one a row, or one for each class.
+// Predict returns the predictions for the model's inputs, [rows x features] as Values returns them. The result is
+// [rows], or [rows x classes] if there are several classes.
 func (s *Scorer) Predict(values []float64, threads int) ([]float64, error) {
 	raw := make([]float64, len(values)/s.Model.Features()*s.Model.Outputs())
 	if err := s.Model.PredictAll(values, raw, threads); err != nil {
@@ -206,8 +220,9 @@ func (s *Scorer) Predict(values []float64, threads int) ([]float64, error) {
 	return s.calibrate(raw), nil
 }
 
-// Batch predicts the rows of a batch: raw scores and predictions, one a row, or one for each class. values is scratch
-// memory, returned for the next call. The columns' values are counted in in.
+// Batch predicts the rows of a batch. It returns raw scores and predictions, each [rows] or, with several classes,
+// [rows x classes]. values is memory for the model's inputs, which may be nil; it is returned as reuse for the next
+// call. in counts the missing, unseen and rare values of the columns.
 func (s *Scorer) Batch(b *table.Batch, values []float64, threads int, in *cell.Inputs) (raw, predicted,
 	reuse []float64, err error) {
 	if values, err = s.encoder.Encode(b, values, in, threads); err != nil {
@@ -220,7 +235,8 @@ func (s *Scorer) Batch(b *table.Batch, values []float64, threads int, in *cell.I
 	return raw, s.calibrate(slices.Clone(raw)), values, nil
 }
 
-// calibrate turns raw scores into predictions, in place.
+// calibrate turns raw scores into predictions, in place: with the calibrator if there is one, else with the model's own
+// transformation.
 func (s *Scorer) calibrate(raw []float64) []float64 {
 	if s.Calibrator != nil {
 		return s.Calibrator.PredictAll(raw[:0], raw)

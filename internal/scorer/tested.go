@@ -10,14 +10,15 @@ import (
 	"coppice/internal/registry"
 )
 
-// FileTested holds sums over the winner's test rows, for pages to draw; predictions do not need it. Versions of earlier
-// builds lack it.
+// FileTested has a summary of the predictions for the test rows (metric.Tested), for pages to draw. Predicting does not
+// need it, and versions of earlier builds lack it.
 const FileTested = "tested.json"
 
-// maxTested bounds its size in bytes.
+// maxTested is the most bytes of FileTested.
 const maxTested = 1 << 20
 
-// ReadTested reads a version's test rows; nil where it has none.
+// ReadTested returns a version's summary of its test rows; nil without an error if it has none. A damaged one is an
+// error of kind Damaged.
 func ReadTested(ctx context.Context, r *registry.Registry, v registry.Version) (*metric.Tested, error) {
 	f, ok := v.File(FileTested)
 	if !ok {
@@ -37,7 +38,7 @@ func ReadTested(ctx context.Context, r *registry.Registry, v registry.Version) (
 	return t, nil
 }
 
-// DecodeTested decodes FileTested. It is for display only, but invalid contents are rejected all the same.
+// DecodeTested decodes FileTested. It returns an error if numbers that pages divide by or draw are not possible.
 func DecodeTested(text []byte) (*metric.Tested, error) {
 	t := &metric.Tested{}
 	if err := json.Unmarshal(text, t); err != nil {

@@ -8,9 +8,11 @@ import (
 	"coppice/internal/gbt"
 )
 
-// checkTogether refuses files of a version that are right by themselves and do not belong together. _check_together of
-// python/coppice/model.py is the counterpart.
+// checkTogether returns an error if the files of a version, each of which is valid by itself, do not belong together:
+// names and kinds of features, the number of classes, and the presence of a calibrator must agree. _check_together in
+// python/coppice/model.py checks the same.
 func (s *Scorer) checkTogether() error {
+	// Names.
 	names := make([]string, len(s.Encoding.Features))
 	for i := range names {
 		names[i] = s.Encoding.Features[i].Name
@@ -22,6 +24,7 @@ func (s *Scorer) checkTogether() error {
 		}
 	}
 
+	// Kinds: no tree may split a number as a category or the other way round.
 	numbers, categories := s.Model.Splits()
 	for i := range s.Encoding.Features {
 		f := &s.Encoding.Features[i]
@@ -31,10 +34,13 @@ func (s *Scorer) checkTogether() error {
 		}
 	}
 
+	// Classes.
 	if n := s.Model.Outputs(); n != max(1, len(s.Encoding.Classes)) {
 		return fmt.Errorf("%s has %d outputs, and %s names %d classes", FileModel, n, FileFeatures,
 			len(s.Encoding.Classes))
 	}
+
+	// A model of probabilities has a calibrator, and statistics of labels 0 and 1. Any other model has no calibrator.
 	if !s.Model.Binary() {
 		if s.Calibrator != nil {
 			return fmt.Errorf("%s belongs to a model of probabilities, and %s is a regression", FileCalibrator,
