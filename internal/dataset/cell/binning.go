@@ -17,8 +17,11 @@ const (
 	zero      = 1e-35 // smaller magnitudes count as 0
 )
 
-// FindBounds returns the upper bounds of at most bins bins, except the last one's, which is infinite.
+// FindBounds chooses bins for a sample's distinct numbers, ascending, and returns the upper bounds of all bins but the
+// last one. There are at most bins bins. With zeroApart, zero gets a bin of its own if the sample has it and there is
+// room.
 func FindBounds(all []Distinct, bins int, zeroApart bool) []float64 {
+	// Separate the values that count as zero.
 	below, _ := slices.BinarySearchFunc(all, -zero, func(d Distinct, x float64) int { return cmp.Compare(d.X, x) })
 	above := below
 	for above < len(all) && all[above].X <= zero {
@@ -31,7 +34,8 @@ func FindBounds(all []Distinct, bins int, zeroApart bool) []float64 {
 		return cutIntoBins(all, bins)
 	}
 
-	// Both sides get bins in proportion to their rows, and at least one.
+	// Give both sides bins in proportion to their rows, and at least one. left is the number of bins for negative
+	// values.
 	n, p := rowsOf(negative), rowsOf(positive)
 	left := 0
 	if n > 0 {
@@ -50,6 +54,7 @@ func FindBounds(all []Distinct, bins int, zeroApart bool) []float64 {
 	return bounds
 }
 
+// rowsOf returns the number of rows that have the values.
 func rowsOf(values []Distinct) int {
 	n := 0
 	for _, v := range values {
@@ -58,8 +63,8 @@ func rowsOf(values []Distinct) int {
 	return n
 }
 
-// cutIntoBins divides the values into at most bins bins of about equal numbers of rows, and returns the bounds between
-// them. A value with more rows than such a bin gets one to itself.
+// cutIntoBins divides the values, ascending, into at most bins bins of about equal numbers of rows, and returns the
+// bounds between them. A heavy value, with at least as many rows as such a bin, gets one to itself.
 func cutIntoBins(values []Distinct, bins int) []float64 {
 	if len(values) <= bins {
 		return cutFew(values)
@@ -70,7 +75,8 @@ func cutIntoBins(values []Distinct, bins int) []float64 {
 	fair := float64(total) / float64(bins)
 	heavy := func(v Distinct) bool { return float64(v.N) >= fair }
 
-	light, shared := total, bins // rows and bins of the values that share bins
+	// light and shared are the rows and the bins that remain for the values that share bins.
+	light, shared := total, bins
 	for _, v := range values {
 		if heavy(v) {
 			light -= v.N
@@ -83,6 +89,8 @@ func cutIntoBins(values []Distinct, bins int) []float64 {
 		target = float64(light) / float64(shared)
 	}
 
+	// End a bin after a heavy value, when it has as many rows as the target, or before a heavy value if it is half
+	// full. The target is set anew after each bin, as the rows that remain are divided among the bins that remain.
 	var bounds []float64
 	filled := 0
 	for i, v := range values[:len(values)-1] {
@@ -110,7 +118,8 @@ func cutIntoBins(values []Distinct, bins int) []float64 {
 	return bounds
 }
 
-// cutFew gives every value a bin of its own, unless it has too few rows.
+// cutFew divides values that are no more than the bins: each gets a bin of its own, or shares one with the next if it
+// has fewer than minPerBin rows.
 func cutFew(values []Distinct) []float64 {
 	var bounds []float64
 	filled := 0
@@ -123,7 +132,7 @@ func cutFew(values []Distinct) []float64 {
 	return bounds
 }
 
-// boundBetween returns the midpoint of a and b, adjusted to a <= x < b.
+// boundBetween returns a bound x with a <= x < b: the midpoint if rounding allows, otherwise a.
 func boundBetween(a, b float64) float64 {
 	m := a/2 + b/2
 	if m >= b || m < a {
@@ -132,7 +141,8 @@ func boundBetween(a, b float64) float64 {
 	return m
 }
 
-// CountTexts counts the occurrences of each text of a column, without missing values.
+// CountTexts counts the texts of a column, without missing values. Spellings of one value are counted together, under
+// the most frequent one.
 func CountTexts(v *dataset.Values, t *Markers) map[string]int64 {
 	counts := map[string]int64{}
 	var buf []byte
@@ -156,8 +166,9 @@ func CountTexts(v *dataset.Values, t *Markers) map[string]int64 {
 	return counts
 }
 
-// MostFrequent returns at most limit texts with their counts, the most frequent first. Texts with fewer rows than a bin
-// should have go to the bin of others, except the first two; so do texts that are too long.
+// MostFrequent chooses at most limit categories from counts by text, the most frequent first, and returns them with
+// their counts. It leaves out texts longer than dataset.MaxCategory, and texts with fewer than minPerBin rows unless
+// they are among the first two. Values that are left out share the bin of other categories.
 func MostFrequent(counts map[string]int64, limit int) ([]string, []int64) {
 	texts := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))

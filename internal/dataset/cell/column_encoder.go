@@ -11,7 +11,7 @@ import (
 )
 
 // ColumnEncoder turns the raw values of one column into model values and bins of a feature. Staging and prediction
-// share it.
+// share it. It is safe for concurrent use.
 type ColumnEncoder struct {
 	feature  *dataset.Feature
 	markers  *Markers
@@ -23,7 +23,8 @@ type ColumnEncoder struct {
 	other    uint8            // the bin of other categories
 }
 
-// NewColumnEncoder returns an encoder of a feature's values; t are the texts that stand for a missing one.
+// NewColumnEncoder returns an encoder for the values of a feature that is a column, or further categories of one. t has
+// the texts that stand for a missing value.
 func NewColumnEncoder(f *dataset.Feature, t *Markers) *ColumnEncoder {
 	c := &ColumnEncoder{feature: f, markers: t}
 	if f.Kind == dataset.Categorical {
@@ -41,19 +42,19 @@ func NewColumnEncoder(f *dataset.Feature, t *Markers) *ColumnEncoder {
 	return c
 }
 
-// NewNumbers reads a column as numbers or times, without bins.
+// NewNumbers returns an encoder that reads a column as numbers or times (Numbers). It has no bins.
 func NewNumbers(column string, kind dataset.Kind, t *Markers) *ColumnEncoder {
 	return &ColumnEncoder{feature: &dataset.Feature{Name: column, Kind: kind}, markers: t}
 }
 
-// mapCategories maps values to categories. A table may write a category differently from the training table, or with
-// another type: 1001.0 for 1001, a boolean for True. If no category is written the same way, the first one with the
-// same meaning is used.
+// mapCategories fills in the maps from values to categories. A table may write a category differently from the training
+// table, or with another type: 1001.0 for 1001, or a boolean for the text True. So there are maps by spelling and by
+// meaning, of which categories uses the first that has the value.
 func (c *ColumnEncoder) mapCategories() {
 	n := len(c.feature.Categories)
 	c.codes, c.ints, c.meanings = make(map[string]uint8, n), map[int64]uint8{}, make(map[uint64]uint8, n)
 
-	// Backwards, so that the first of those with the same meaning wins.
+	// By meaning. Going backwards, the first (most frequent) of the categories with the same meaning wins.
 	r := PartReader{markers: NewMarkers(nil)}
 	for i, category := range slices.Backward(c.feature.Categories) {
 		c.codes[category] = uint8(i)
@@ -68,7 +69,7 @@ func (c *ColumnEncoder) mapCategories() {
 		}
 	}
 
-	// A text that is exactly a number's canonical spelling takes precedence.
+	// A category that is written exactly as the number takes precedence over others with its meaning.
 	for i, text := range c.feature.Categories {
 		if n, ok := shortInt(text); ok {
 			c.ints[n] = uint8(i)
@@ -76,13 +77,14 @@ func (c *ColumnEncoder) mapCategories() {
 	}
 }
 
-// shortInt returns the whole number whose canonical spelling is text.
+// shortInt returns the whole number that is written as text. It is false for other spellings of numbers, such as 007.
 func shortInt(text string) (int64, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, err == nil && strconv.FormatInt(n, 10) == text
 }
 
-// Bins writes the bin of every value. buf is scratch; it is returned, perhaps grown.
+// Bins writes the bin of every value to out. buf is memory for numbers, which is returned, perhaps grown, for the next
+// call. A value that is no number of the feature's kind is a *ValueError.
 func (c *ColumnEncoder) Bins(v *dataset.Values, out []uint8, buf []float64) ([]float64, error) {
 	if c.feature.Kind == dataset.Categorical {
 		c.Categories(v, out)
@@ -96,17 +98,17 @@ func (c *ColumnEncoder) Bins(v *dataset.Values, out []uint8, buf []float64) ([]f
 	return buf, nil
 }
 
-// BinNumbers writes the bins of numbers that Numbers has read.
+// BinNumbers writes the bins of numbers that Numbers has read to out.
 func (c *ColumnEncoder) BinNumbers(numbers []float64, out []uint8) {
 	c.search.Find(numbers, out, c.missing)
 }
 
-// Categories writes the bin of each value of a categorical feature into out, one for each row of v.
+// Categories writes the bin of every value of a categorical feature to out.
 func (c *ColumnEncoder) Categories(v *dataset.Values, out []uint8) {
 	c.categories(v, out, &PartReader{markers: c.markers})
 }
 
-// categories is Categories with the scratch memory of r.
+// categories is Categories with the memory of r.
 func (c *ColumnEncoder) categories(v *dataset.Values, out []uint8, r *PartReader) {
 	switch v.Type {
 	case dataset.Text:
@@ -116,13 +118,13 @@ func (c *ColumnEncoder) categories(v *dataset.Values, out []uint8, r *PartReader
 			case v.IsNull(i) || c.markers.Has(text):
 				code = c.missing
 			case !known:
-				code = c.meaning(r.hashText(text))
+				code = c.codeOfMeaning(r.hashText(text))
 			}
 			out[i] = code
 		}
 
 	case dataset.Int:
-		// The map has both exact spellings and equivalent values, so no text needs to be made.
+		// c.ints has the numbers of all spellings, so no text has to be made.
 		for i, n := range v.Int {
 			code, known := c.ints[n]
 			switch {
@@ -135,7 +137,7 @@ func (c *ColumnEncoder) categories(v *dataset.Values, out []uint8, r *PartReader
 		}
 
 	default:
-		// First by exact spelling, then by meaning.
+		// By the value's text.
 		for i := range out[:v.Len()] {
 			r.buf = v.AppendText(r.buf[:0], i)
 			code, known := c.codes[string(r.buf)]
@@ -143,15 +145,16 @@ func (c *ColumnEncoder) categories(v *dataset.Values, out []uint8, r *PartReader
 			case Missing(v, i, c.markers):
 				code = c.missing
 			case !known:
-				code = c.meaning(encode.Text(r.buf))
+				code = c.codeOfMeaning(encode.Text(r.buf))
 			}
 			out[i] = code
 		}
 	}
 }
 
-// meaning returns the bin of the category with the same level hash, or of others.
-func (c *ColumnEncoder) meaning(level uint64) uint8 {
+// codeOfMeaning returns the bin of the category whose value has this level hash, whatever its spelling; the bin of
+// missing values for their hash, and that of other categories for one that no category has.
+func (c *ColumnEncoder) codeOfMeaning(level uint64) uint8 {
 	if level == encode.Missing() {
 		return c.missing
 	}
@@ -162,8 +165,8 @@ func (c *ColumnEncoder) meaning(level uint64) uint8 {
 }
 
 // Numbers returns the values of a numeric or time column as floats: times in seconds since 1970, missing values as NaN.
-// numbers is the column's own slice if that can be used as it is, otherwise scratch, which is buf, grown if needed.
-// After an error, numbers means nothing.
+// numbers is the column's own slice if that can be used as it is, so it must not be written to. Otherwise it is
+// scratch, which is buf, grown if needed. A value that can't be read is a *ValueError; numbers then mean nothing.
 func (c *ColumnEncoder) Numbers(v *dataset.Values, buf []float64) (numbers, scratch []float64, err error) {
 	if v.Type == dataset.Float && len(c.markers.Numbers) == 0 && c.feature.Kind != dataset.Temporal {
 		return v.Float, buf, nil
@@ -174,9 +177,9 @@ func (c *ColumnEncoder) Numbers(v *dataset.Values, buf []float64) (numbers, scra
 	switch {
 	case v.Type == dataset.Text:
 		err = c.textNumbers(v, buf)
-	// times where the dataset has numbers, or the reverse
+	// Times where the dataset has numbers, or the reverse. A column without values has an arbitrary type.
 	case (v.Type == dataset.Time) != (c.feature.Kind == dataset.Temporal):
-		if !allAbsent(v) { // a column without any value has an arbitrary type
+		if !allAbsent(v) {
 			err = c.wrongType(v)
 		}
 		for i := range buf {
@@ -197,7 +200,7 @@ func (c *ColumnEncoder) Numbers(v *dataset.Values, buf []float64) (numbers, scra
 	return buf, buf, err
 }
 
-// allAbsent reports whether no row has a value.
+// allAbsent reports whether no row has a value: all are null or NaN.
 func allAbsent(v *dataset.Values) bool {
 	for i := range v.Len() {
 		if !v.IsNull(i) && !(v.Type == dataset.Float && math.IsNaN(v.Float[i])) {
@@ -207,7 +210,7 @@ func allAbsent(v *dataset.Values) bool {
 	return true
 }
 
-// plainNumbers reads columns of numbers and booleans.
+// plainNumbers writes the values of a column of numbers or booleans to out, and NaN for missing ones.
 func plainNumbers(v *dataset.Values, t *Markers, out []float64) {
 	check := v.Null != nil || len(t.Numbers) > 0
 	for i := range out {
@@ -222,8 +225,8 @@ func plainNumbers(v *dataset.Values, t *Markers, out []float64) {
 	}
 }
 
-// textNumbers reads texts as numbers or, in a column of times, as seconds since 1970; missing ones are NaN. A text that
-// is neither is a *ValueError with its row.
+// textNumbers reads texts as numbers or, for a feature of times, as seconds since 1970, into out. Missing ones are NaN.
+// A text that cannot be read is a *ValueError.
 func (c *ColumnEncoder) textNumbers(v *dataset.Values, out []float64) error {
 	for i, text := range v.Text {
 		ok := true
@@ -248,7 +251,7 @@ func (c *ColumnEncoder) textNumbers(v *dataset.Values, out []float64) error {
 	return nil
 }
 
-// ValueError is an unusable value. Its reader says where the value is in the table.
+// ValueError is a value that cannot be used. It does not know where its batch is in the table.
 type ValueError struct {
 	At  int // the value's place in the batch
 	Msg string
@@ -256,6 +259,7 @@ type ValueError struct {
 
 func (e *ValueError) Error() string { return e.Msg }
 
+// wrongType returns the error for a column of times where the feature has numbers, or the other way round.
 func (c *ColumnEncoder) wrongType(v *dataset.Values) error {
 	want := map[dataset.Kind]string{dataset.Numeric: "numbers", dataset.Temporal: "times"}[c.feature.Kind]
 	return &ValueError{0,

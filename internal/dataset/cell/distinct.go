@@ -8,7 +8,7 @@ import (
 	"coppice/internal/exact"
 )
 
-// Distinct is a number and its count.
+// Distinct is a number and how many rows have it.
 type Distinct struct {
 	X float64
 	N int
@@ -20,7 +20,7 @@ type Counter struct {
 	all         []Distinct
 }
 
-// Count returns the distinct numbers that are not NaN, ascending, with infinities clamped to the float64 range, and
+// Count returns the distinct numbers that are not NaN, ascending, with infinities clamped to the float64 range. rows is
 // their total count. The slice is valid until the next call.
 func (c *Counter) Count(numbers []float64) (all []Distinct, rows int) {
 	keys := slices.Grow(c.keys[:0], len(numbers))
@@ -47,7 +47,7 @@ func (c *Counter) Count(numbers []float64) (all []Distinct, rows int) {
 	return all, len(keys)
 }
 
-// Sort sorts finite numbers; -0 becomes 0.
+// Sort sorts finite numbers in place. -0 becomes 0.
 func (c *Counter) Sort(numbers []float64) {
 	c.keys = dataset.Resize(c.keys, len(numbers))
 	for i, x := range numbers {
@@ -67,13 +67,14 @@ const (
 	lowBits   = 64 - digits*digitBits
 )
 
-// sort sorts keys as described above, or few of them by comparison, which is then faster.
+// sort sorts keys in place. Few of them are sorted by comparison, which is faster then.
 func (c *Counter) sort(keys []uint64) {
 	if len(keys) < 1024 {
 		slices.Sort(keys)
 		return
 	}
 
+	// Count how often each digit has each value.
 	var counts [digits][1 << digitBits]uint32
 	for _, k := range keys {
 		counts[0][k>>lowBits%(1<<digitBits)]++
@@ -82,6 +83,7 @@ func (c *Counter) sort(keys []uint64) {
 	}
 
 	c.spare = dataset.Resize(c.spare, len(keys))
+	// Distribute the keys by one digit after the other, the lowest first, between two slices.
 	from, to := keys, c.spare
 	for d := range digits {
 		shift := lowBits + d*digitBits
@@ -90,6 +92,7 @@ func (c *Counter) sort(keys []uint64) {
 			continue // the same digit everywhere
 		}
 
+		// Turn counts into where the keys with each value begin.
 		sum := uint32(0)
 		for i, n := range starts {
 			starts[i], sum = sum, sum+n
@@ -109,13 +112,14 @@ func (c *Counter) sort(keys []uint64) {
 	sortNeighbours(keys)
 }
 
-// sortNeighbours completes the order of keys that are sorted except for their lowBits.
+// sortNeighbours completes the order of keys that are sorted by all but their lowBits.
 func sortNeighbours(keys []uint64) {
 	for i := 1; i < len(keys); i++ {
 		if keys[i] >= keys[i-1] {
 			continue
 		}
 
+		// Find all keys with the same upper bits, and sort them.
 		top := keys[i] >> lowBits
 		from, to := i-1, i+1
 		for from > 0 && keys[from-1]>>lowBits == top {
@@ -130,7 +134,7 @@ func sortNeighbours(keys []uint64) {
 	}
 }
 
-// Median is the lower of the two middle numbers, of rows numbers.
+// Median returns the lower of the two middle numbers, of rows numbers in all; NaN if there are none.
 func Median(all []Distinct, rows int) float64 {
 	before := 0
 	for _, d := range all {

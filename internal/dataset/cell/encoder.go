@@ -14,24 +14,26 @@ type Encoder struct {
 	encoding *dataset.Encoding
 	levels   *dataset.Levels
 	markers  *Markers
-	inputs   []string
-	parts    Parts   // of all tables
-	partsOf  [][]int // by table, indices of its parts
-	guides   []guide // by table
+	inputs   []string // names of the columns that features are made of
+	parts    Parts    // of all tables
+	partsOf  [][]int  // by table, indices of its parts
+	guides   []guide  // by table
 
-	witnesses []witness          // by input
-	encoders  []*ColumnEncoder   // by feature that is a column, or the further categories of one; nil for others
-	features  [][]int            // by feature, the inputs of the columns it is directly made of
-	partIn    []int              // by part, its input
-	readers   []*PartReader      // by part; every lookup has copies
-	kinds     [2]dataset.Feature // a number and a time
+	countRules []countRule        // by input
+	encoders   []*ColumnEncoder   // by feature; nil for a derived one, except for further categories of a column
+	features   [][]int            // by feature, the inputs of the columns that it is made of, without those of tables
+	partIn     []int              // by part, its input
+	readers    []*PartReader      // by part; every lookup has copies with memory of their own
+	kinds      [2]dataset.Feature // a feature of numbers and one of times, to read columns that are not features
 
 	lookups sync.Pool // of *lookup
 }
 
 // NewEncoder makes the encoder for a dataset's features (dataset.Manifest.Encoding) or a model's (features.json).
-// levels are those of its tables, nil if it has none; they must stay open as long as the encoder is used.
+// levels are those of its tables, nil if it has none. They must stay open as long as the encoder is used, and the
+// encoder does not close them.
 func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
+	// The levels must be those of the tables.
 	have, want := 0, 0
 	if levels != nil {
 		have = levels.Len()
@@ -54,6 +56,7 @@ func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 		}
 	}
 
+	// The parts of the tables' levels.
 	for i := range e.Tables {
 		var of []int
 		for _, part := range e.Tables[i].Of {
@@ -63,8 +66,9 @@ func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 		enc.partsOf = append(enc.partsOf, of)
 		enc.guides = append(enc.guides, newGuide(&e.Tables[i], levels))
 	}
-	enc.witnesses = newWitnesses(e, enc.inputs)
+	enc.countRules = newCountRules(e, enc.inputs)
 
+	// Which inputs features and parts are made of.
 	inputOf := make(map[string]int, len(enc.inputs))
 	for i, name := range enc.inputs {
 		inputOf[name] = i
@@ -87,14 +91,15 @@ func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 	return enc, nil
 }
 
-// Columns returns the names of the columns that the features are made of, as to be passed to Table.Read.
+// Columns returns the names of the columns that the features are made of: those that a batch for Encode needs.
 func (e *Encoder) Columns() []string { return e.inputs }
 
-// Numbers tells, for each of Columns, whether it is a feature of numbers and nothing else is made of it but from the
-// numbers: then it may be given as numbers in place of their texts.
+// Numbers reports for each of Columns whether its values may be given as numbers instead of texts, with the same
+// result. That is so if it is a numeric feature, and all else that is made of the column is made of its numbers.
 func (e *Encoder) Numbers() []bool {
+	// Numeric features, unless something derived or a part of a table reads the column otherwise.
 	numbers := make([]bool, len(e.inputs))
-	for i, w := range e.witnesses {
+	for i, w := range e.countRules {
 		numbers[i] = w.number >= 0 && e.encoding.Features[w.number].Kind == dataset.Numeric
 	}
 	for i := range e.encoding.Features {
@@ -111,11 +116,13 @@ func (e *Encoder) Numbers() []bool {
 	return numbers
 }
 
-// Encode returns the model values of a batch in row-major order, b.Rows x features, in the memory of out if it
-// suffices. A model value is: for a numeric feature the number (NaN if missing, infinities clamped to the float64
-// range), for a time seconds since 1970, for a category its bin, for a derived feature what FORMAT.md says. Columns are
-// found by name; additional ones are ignored, and one that is missing or cannot be read as its feature's kind is a
-// *table.InputError. If in is not nil, the values seen are added to it. Up to threads goroutines share the rows.
+// Encode returns the model values of a batch: [b.Rows x features], in the memory of out if that suffices. The model
+// value of a numeric feature is the number (NaN if missing, infinities clamped to the float64 range), of a time the
+// seconds since 1970, of a category its bin, and of a derived feature what FORMAT.md says.
+//
+// Columns are found by name, and others are ignored. A column that is missing, or a value that cannot be read as its
+// feature's kind, is a *table.InputError. If in is not nil, the values of the columns are counted there. Up to threads
+// goroutines share the rows.
 func (e *Encoder) Encode(b *table.Batch, out []float64, in *Inputs, threads int) ([]float64, error) {
 	errorAt := func(row int, column, msg string) error { return b.ErrorAt(row, column, "%s", msg) }
 	return e.encode(rows{b.Rows, b.File, b.Names, b.Columns, errorAt}, out, in, threads)
@@ -127,7 +134,7 @@ func (e *Encoder) EncodeSample(s *dataset.Sample) ([]float64, error) {
 	return e.encode(sampled(s), nil, nil, 1)
 }
 
-// rows are rows to encode.
+// rows is the rows to encode, from a batch or a sample.
 type rows struct {
 	n       int
 	file    string // for messages
@@ -136,6 +143,7 @@ type rows struct {
 	errorAt func(row int, column, msg string) error
 }
 
+// sampled returns the rows of a sample.
 func sampled(s *dataset.Sample) rows {
 	return rows{len(s.Row), dataset.SampleFile, s.Names, s.Columns, func(row int, column, msg string) error {
 		return &table.InputError{File: dataset.SampleFile, Row: int64(row) + 1, Column: column, Msg: msg}
@@ -146,11 +154,11 @@ func sampled(s *dataset.Sample) rows {
 // written into their rows.
 const chunkRows = 256
 
-// encode computes model values from columns, and counts the columns' values in in, which may be nil.
+// encode is Encode for any rows.
 func (e *Encoder) encode(r rows, out []float64, in *Inputs, threads int) ([]float64, error) {
 	look := e.lookups.Get().(*lookup)
 	defer look.release()
-	if err := look.resolve(&r); err != nil {
+	if err := look.findColumns(&r); err != nil {
 		return nil, err
 	}
 	width := len(e.encoders)

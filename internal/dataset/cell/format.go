@@ -12,10 +12,12 @@ import (
 	"coppice/internal/dataset"
 )
 
-// marked are the forms of a number with marks for a reader, by the format.
+// marked has the expressions for numbers that are written for readers, such as $1,234.50 or 12 %, by the format.
 var marked = map[dataset.Format]*regexp.Regexp{
 	dataset.AsNumber: markedNumber(",", `\.`), dataset.DecimalComma: markedNumber(`\.`, ",")}
 
+// markedNumber returns the expression for a number with these separators, which are regular expressions. Its groups
+// are: a sign, a currency, a sign after it, the whole part, the fraction, an exponent, and a unit.
 func markedNumber(thousands, decimal string) *regexp.Regexp {
 	return regexp.MustCompile(`^([+-]?)([$€£¥₹]?)[ \x{a0}]?([+-]?)([1-9][0-9]{0,2}(?:(?:` + thousands +
 		`[0-9]{3})+|(?:'[0-9]{3})+|(?:[ \x{a0}\x{202f}][0-9]{3})+)|0|[1-9][0-9]*|)(?:` + decimal +
@@ -37,7 +39,8 @@ const (
 	monthFirst
 )
 
-// parseMarked reads a number with marks for a reader, and what is counted: $4.99, 12 %. Of 25M that is nothing.
+// parseMarked reads a number that is written for readers, in the format f, and returns its unit: a currency or %. A
+// scale, such as the M of 25M, multiplies the number and is no unit.
 func parseMarked(s string, f dataset.Format) (x float64, unit string, ok bool) {
 	if x, form := ParseNumber(s); form != FormText && f == dataset.AsNumber {
 		return x, "", true
@@ -53,7 +56,8 @@ func parseMarked(s string, f dataset.Format) (x float64, unit string, ok bool) {
 	return x, m[2] + m[7], true
 }
 
-// ReadAs returns the values of a column of texts in a format: numbers, or times.
+// ReadAs reads a column of texts in a format, as numbers or as times. t has the texts that stand for a missing value. A
+// text that is not in the format is an error with its row.
 func ReadAs(f dataset.Format, v *dataset.Values, t *Markers) (dataset.Values, *ValueError) {
 	order, isTime := orders[f]
 	out := dataset.Values{Type: dataset.Float, Float: make([]float64, v.Len())}
@@ -64,7 +68,7 @@ func ReadAs(f dataset.Format, v *dataset.Values, t *Markers) (dataset.Values, *V
 	for i, text := range v.Text {
 		missing, marks := v.IsNull(i) || t.Has(text), f
 		var ok bool
-		if v.Literal != nil && v.Literal[i] { // JSON knows points alone
+		if v.Literal != nil && v.Literal[i] { // a number of JSON, which has a point in any format
 			marks = dataset.AsNumber
 		}
 		if isTime {
@@ -81,11 +85,11 @@ func ReadAs(f dataset.Format, v *dataset.Values, t *Markers) (dataset.Values, *V
 	return out, nil
 }
 
-// Recogniser finds out in which format all texts of a column are.
+// Recogniser finds out in which format all texts of a column are. Add is called for each text, and then Formats.
 type Recogniser struct {
 	RuledOut  bool    // no further text can give the column a format
 	Semicolon bool    // divides the columns, where a decimal mark is often a comma
-	cannot    [4]bool // by the order of formats
+	cannot    [4]bool // the formats that are ruled out, in the order of formats
 	bare      bool    // some number has no unit
 	short     bool    // some whole number of up to three digits has no mark
 	unit      string
@@ -96,8 +100,8 @@ type Recogniser struct {
 	Almost    dataset.Format
 }
 
-// Add observes a text that does not stand for a missing value: it rules out the formats in which the text cannot be
-// read, and notes what tells the remaining ones apart.
+// Add observes a text that does not stand for a missing value. It rules out the formats in which the text cannot be
+// read, and notes what tells the remaining ones apart. Once all are ruled out, it does nothing.
 func (r *Recogniser) Add(text string) {
 	if r.RuledOut {
 		return
@@ -124,7 +128,7 @@ func (r *Recogniser) Add(text string) {
 	}
 	r.Agreed++
 
-	// 1,234 is read either way, with different values. One with a point shows most.
+	// 1,234 and 1.234 are read either way, with different values. Keep one with a point, if there is one.
 	eitherWay := !r.cannot[asNumber] && !r.cannot[decimalComma] && numbers[asNumber] != numbers[decimalComma]
 	if eitherWay && (r.ambiguous == "" || strings.Contains(text, ".")) {
 		r.ambiguous = strings.Clone(text)
@@ -134,8 +138,8 @@ func (r *Recogniser) Add(text string) {
 	}
 }
 
-// ruleOut rules out formats that the text is not in, and returns the text's unit and its value with either decimal
-// mark.
+// ruleOut rules out the formats that the text is not in. form is what ParseNumber says of the text. It returns the unit
+// of the text's number, and the number itself with a point and with a comma as the decimal mark.
 func (r *Recogniser) ruleOut(text string, form Form) (unit string, numbers [2]float64) {
 	for i, f := range formats {
 		var ok bool
@@ -156,7 +160,8 @@ func (r *Recogniser) ruleOut(text string, form Form) (unit string, numbers [2]fl
 	return unit, numbers
 }
 
-// exemplify keeps a text that shows a format, and is no time: digits in threes are addresses and telephones, too.
+// exemplify keeps the text as Example if it has marks that only a format explains, and is no time that is read in one
+// way. Spaces alone are no such marks: addresses and telephone numbers have digits in threes, too.
 func (r *Recogniser) exemplify(text string) {
 	isDate := !r.cannot[dayFirst] || !r.cannot[monthFirst]
 	if isDate || strings.ContainsAny(text, ",'%$€£¥₹kKMGT") {
@@ -166,8 +171,8 @@ func (r *Recogniser) exemplify(text string) {
 	}
 }
 
-// Formats returns the formats in which all texts can be read: none if there is none, or none is needed; two if the
-// texts do not tell.
+// Formats returns the formats in which all texts can be read. There are none if no format fits, or if none is needed;
+// two if the texts do not tell which is meant.
 func (r *Recogniser) Formats() (can []dataset.Format) {
 	if r.Example == "" || r.RuledOut {
 		return nil

@@ -5,10 +5,10 @@ import (
 	"coppice/internal/dataset/encode"
 )
 
-// seedRow keeps the hashes of row numbers apart from those of keys; see the seeds of package ingest, and FORMAT.md.
+// seedRow keeps the hashes of row numbers apart from those of keys (FORMAT.md).
 const seedRow = 0x726f77 // "row"
 
-// HashText is 64-bit FNV-1a, mixed.
+// HashText hashes the text of a key: 64-bit FNV-1a, mixed.
 func HashText(s []byte) uint64 { return encode.Mix(encode.FNV(s)) }
 
 // HashRow hashes a row's number in the whole table.
@@ -17,16 +17,16 @@ func HashRow(row int64) uint64 { return encode.Mix(uint64(row) ^ seedRow<<32) }
 // Unit maps a hash to a number in [0, 1).
 func Unit(h uint64) float64 { return float64(h>>11) / (1 << 53) }
 
-// Keys hashes the values of a key column. A row without a key gets a key of its own. Spellings are normalised: spaces
-// around a key do not matter, and 17 in one file equals 17.0 in the next.
+// Keys hashes the values of a key column, by which rows are split or grouped. Spellings of one value are equal: spaces
+// around a key do not matter, and 17 in one file equals 17.0 in the next. It is not safe for concurrent use.
 type Keys struct {
 	Markers *Markers
 	buf     []byte
 	None    int64 // rows without a key so far
 }
 
-// Hash returns the hash of the key in row i of v. Rows without a key differ from each other: row, the number in the
-// table, stands for it.
+// Hash returns the hash of the key in row i of v. A row without a key has one of its own: the hash of row, its number
+// in the whole table. Such rows are counted in k.None.
 func (k *Keys) Hash(v *dataset.Values, i int, row int64) uint64 {
 	if Missing(v, i, k.Markers) {
 		k.None++

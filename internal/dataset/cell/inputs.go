@@ -25,22 +25,23 @@ type InputCount struct {
 	Rare   int64 `json:"rare"`   // values with fewer than rareRows rows in train
 }
 
-// rareRows is how many rows of train a value needs not to count as rare.
+// rareRows is the least number of rows of train that a value has if it is not rare.
 const rareRows = 10
 
-// witness says how the values of an input are counted.
-type witness struct {
+// countRule says from what the values of an input are counted.
+type countRule struct {
 	table      int   // whose levels are the column's values; -1 if there is none
 	categories []int // features whose categories are the column's values; empty if there is a table
-	number     int   // the feature that is the column itself, as numbers; -1 if there is none
+	number     int   // the numeric or time feature that is the column itself; -1 if there is none
 }
 
-// newWitnesses chooses how to count each column: by the first table of its values or, without one, by features.
-func newWitnesses(e *dataset.Encoding, columns []string) []witness {
-	byName := make(map[string]*witness, len(columns))
-	out := make([]witness, len(columns))
+// newCountRules chooses for each column from what it is counted: the first table whose levels are the column's values
+// or, without one, the features that are made of them.
+func newCountRules(e *dataset.Encoding, columns []string) []countRule {
+	byName := make(map[string]*countRule, len(columns))
+	out := make([]countRule, len(columns))
 	for i, column := range columns {
-		out[i] = witness{table: -1, number: -1}
+		out[i] = countRule{table: -1, number: -1}
 		byName[column] = &out[i]
 	}
 
@@ -70,14 +71,14 @@ func newWitnesses(e *dataset.Encoding, columns []string) []witness {
 	return out
 }
 
-// CountSample counts the inputs of a dataset's sample.
+// CountSample counts the inputs in the rows of a dataset's sample.
 func (e *Encoder) CountSample(s *dataset.Sample) (*Inputs, error) {
 	in := &Inputs{}
 	_, err := e.encode(sampled(s), nil, in, 1)
 	return in, err
 }
 
-// add adds the counts of other rows of the same column, which the zero InputCount takes on.
+// add adds the counts of other rows of the same column. It also sets the column, for a c that is still zero.
 func (c *InputCount) add(other *InputCount) {
 	c.Column, c.IDs = other.Column, other.IDs
 	c.Missing += other.Missing
@@ -85,10 +86,10 @@ func (c *InputCount) add(other *InputCount) {
 	c.Rare += other.Rare
 }
 
-// countRows counts the chunk's rows, whose values are in out.
+// countRows adds the values of the chunk's inputs to l.counts. out has the chunk's model values: [rows x features].
 func (l *lookup) countRows(out []float64) error {
 	for i := range l.counts {
-		c, w := &l.counts[i], &l.e.witnesses[i]
+		c, w := &l.counts[i], &l.e.countRules[i]
 		c.Column, c.IDs = l.e.inputs[i], w.table >= 0 || len(w.categories) > 0
 		switch {
 		case w.table >= 0:
@@ -104,7 +105,7 @@ func (l *lookup) countRows(out []float64) error {
 	return nil
 }
 
-// countLevels counts a column by its levels in a table.
+// countLevels counts the values of a column as levels of a table.
 func (l *lookup) countLevels(c *InputCount, table int) error {
 	slots, _, err := l.findLevels(table)
 	if err != nil {
@@ -128,8 +129,8 @@ func (l *lookup) countLevels(c *InputCount, table int) error {
 	return nil
 }
 
-// countCategories counts a column by the bins of features with its categories: a value is unseen if it is in none of
-// them.
+// countCategories counts the values of a column as categories of features, given by their indices. A value is unseen if
+// none of the features has it as a category.
 func (l *lookup) countCategories(c *InputCount, v *dataset.Values, features []int, out []float64) {
 	width := len(l.e.encoders)
 	first := l.e.encoders[features[0]]
@@ -137,8 +138,8 @@ func (l *lookup) countCategories(c *InputCount, v *dataset.Values, features []in
 		other := !slices.ContainsFunc(features,
 			func(i int) bool { return out[r*width+i] != float64(l.e.encoders[i].other) })
 		switch {
-		case first.missing != first.other && out[r*width+features[0]] == float64(first.missing), other &&
-			Missing(v, r, l.e.markers):
+		case first.missing != first.other && out[r*width+features[0]] == float64(first.missing),
+			other && Missing(v, r, l.e.markers): // the table had no missing value, so there is no bin for it
 			c.Missing++
 		case other:
 			c.Unseen++
@@ -146,8 +147,8 @@ func (l *lookup) countCategories(c *InputCount, v *dataset.Values, features []in
 	}
 }
 
-// countMissing counts the missing values of a column of numbers or times. If it is not a feature itself, spellings of a
-// number that stands for a missing value are not recognised.
+// countMissing counts the missing values of a column of numbers or times. feature is the one that is the column itself.
+// If there is none (-1), a number that stands for a missing value is only recognised if it is spelled as the marker.
 func (l *lookup) countMissing(c *InputCount, v *dataset.Values, feature int, out []float64) {
 	width := len(l.e.encoders)
 	for r := range l.rows {

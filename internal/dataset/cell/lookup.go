@@ -13,43 +13,43 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// lookup is the encoding of some rows, and its memory, which later rows use again. What several features need is read,
-// hashed and looked up once.
+// lookup encodes one chunk of rows after another, reusing its memory. What several features of a chunk need, such as
+// the numbers of a column or the levels of a table, is computed once. Only one goroutine may use it at a time.
 type lookup struct {
 	e       *Encoder
 	rows    int               // of the chunk
-	names   []string          // of the columns that were given last
-	places  []int             // by input, its place among them; -1 if it is not there
+	names   []string          // of the columns in the last batch
+	places  []int             // by input, the index of its column in names; -1 if it is not there
 	whole   []*dataset.Values // by input, all rows
 	columns []dataset.Values  // by input, the chunk's rows
 
-	numbers [2][]once[float64] // by kind and input; see kindOf
+	numbers [2][]once[float64] // by kind (0 for numbers, 1 for times) and input
 	readers []*PartReader      // by part
 	parts   []once[uint64]     // by part, the rows' hashes
-	slots   []once[int32]      // by table, the positions of the rows' levels; -1 if unknown
+	slots   []once[int32]      // by table, the indices of the rows' levels; -1 if unknown
 	rates   []once[float64]    // by table
-	levels  []uint64
-	codes   []uint8
-	texts   PartReader // scratch of categories
+	levels  []uint64           // memory for hashes of levels
+	codes   []uint8            // memory for bins of categories
+	texts   PartReader         // memory for spellings of categories
 
 	counts []InputCount // by input
 }
 
-// once is something of a chunk's rows that is computed when it is first needed.
+// once is something about a chunk's rows that is computed when it is first needed.
 type once[T any] struct {
 	known  bool
-	values []T // those of the rows
+	values []T // by row of the chunk; memory, or a column's own values
 	memory []T
 }
 
-// make returns the memory for the values.
-func (o *once[T]) make(rows int) []T {
+// allocate returns memory for the values, which the caller fills in, and marks them as known.
+func (o *once[T]) allocate(rows int) []T {
 	o.memory = dataset.Resize(o.memory, rows)
 	o.values, o.known = o.memory, true
 	return o.values
 }
 
-// newLookup makes the memory in which one goroutine at a time encodes a chunk of rows; it is used again.
+// newLookup returns a lookup with memory of its own. What does not change is shared with e.
 func newLookup(e *Encoder) *lookup {
 	inputs, tables := len(e.inputs), len(e.encoding.Tables)
 	l := &lookup{e: e, places: slices.Repeat([]int{-1}, inputs), whole: make([]*dataset.Values, inputs),
@@ -67,7 +67,7 @@ func newLookup(e *Encoder) *lookup {
 	return l
 }
 
-// release returns the memory, without what it refers to.
+// release returns the lookup to e's pool. It first drops references to the caller's columns and clears the counts.
 func (l *lookup) release() {
 	clear(l.whole)
 	clear(l.columns)
@@ -80,9 +80,12 @@ func (l *lookup) release() {
 	l.e.lookups.Put(l)
 }
 
-// resolve finds the columns by their names; of two with one name, the first.
-func (l *lookup) resolve(r *rows) error {
-	if !slices.Equal(l.names, r.names) { // mostly, they are those of the rows before
+// findColumns sets l.whole to the column of each input, found by name; of two columns with one name, the first is
+// taken. Texts with a format of their own are read as numbers or times. A column that is missing or has another number
+// of rows is an error.
+func (l *lookup) findColumns(r *rows) error {
+	// Find the columns by name. Mostly they are in the same places as in the batch before.
+	if !slices.Equal(l.names, r.names) {
 		at := make(map[string]int, len(r.names))
 		for i, name := range slices.Backward(r.names) {
 			at[name] = i
@@ -117,7 +120,8 @@ func (l *lookup) resolve(r *rows) error {
 	return nil
 }
 
-// encodeChunks encodes rows in chunks on several goroutines. Of several errors, the first chunk's is returned.
+// encodeChunks encodes all rows, in chunks of chunkRows rows on several goroutines, each with a lookup of its own. It
+// needs findColumns. If several chunks fail, the error is that of the first one in the table, whatever the threads.
 func (l *lookup) encodeChunks(r *rows, out []float64, count bool, threads int) error {
 	var mu sync.Mutex
 	var failed error
@@ -141,9 +145,11 @@ func (l *lookup) encodeChunks(r *rows, out []float64, count bool, threads int) e
 	return failed
 }
 
-// encode writes the values of rows first to end, and counts them.
+// encode writes the model values of rows first up to end into out: [rows x features]. With count, it also adds the
+// values of the inputs to l.counts. errorAt makes the error for a value, given its row in the batch.
 func (l *lookup) encode(first, end int, out []float64, errorAt func(row int, column, msg string) error,
 	count bool) error {
+	// Forget the chunk before.
 	l.rows = end - first
 	for i, v := range l.whole {
 		l.columns[i] = v.Slice(first, end)
@@ -156,9 +162,10 @@ func (l *lookup) encode(first, end int, out []float64, errorAt func(row int, col
 		l.slots[i].known, l.rates[i].known = false, false
 	}
 
+	// Write one feature after the other.
 	width := len(l.e.encoders)
 	for i := range l.e.encoders {
-		name, err := l.feature(i, out[i:], width)
+		name, err := l.writeFeature(i, out[i:], width)
 		if err != nil {
 			var value *ValueError
 			if errors.As(err, &value) {
@@ -173,10 +180,13 @@ func (l *lookup) encode(first, end int, out []float64, errorAt func(row int, col
 	return nil
 }
 
-// feature writes the values of feature i to out[0], out[stride] ... An error about a value also names the column.
-func (l *lookup) feature(i int, out []float64, stride int) (column string, err error) {
+// writeFeature writes the model values of feature i for the chunk's rows to out[0], out[stride], out[2*stride] and so
+// on. If err is a *ValueError, column is the name of the column that has the value.
+func (l *lookup) writeFeature(i int, out []float64, stride int) (column string, err error) {
 	f := &l.e.encoding.Features[i]
 	in := l.e.features[i]
+
+	// A column itself: the bin of a category, or a number.
 	if c := l.e.encoders[i]; c != nil {
 		column = l.e.inputs[in[0]]
 		if f.Kind == dataset.Categorical {
@@ -188,16 +198,17 @@ func (l *lookup) feature(i int, out []float64, stride int) (column string, err e
 			return column, nil
 		}
 
-		numbers, err := l.number(in[0], f.Kind)
+		numbers, err := l.readNumbers(in[0], f.Kind)
 		for r, x := range numbers {
 			out[r*stride] = Clamp(x)
 		}
 		return column, err
 	}
 
+	// Something derived.
 	switch what := f.From.What; what {
 	case dataset.DeriveHour, dataset.DeriveWeekday, dataset.DeriveAge:
-		return l.calendar(f.From, in, out, stride)
+		return l.writeCalendar(f.From, in, out, stride)
 	case dataset.DeriveRate:
 		rates, column, err := l.readRates(f.From.Table)
 		for r, x := range rates {
@@ -215,12 +226,12 @@ func (l *lookup) feature(i int, out []float64, stride int) (column string, err e
 			}
 			return column, err
 		}
-		return l.recency(f.From, in[0], slots, out, stride)
+		return l.writeRecency(f.From, in[0], slots, out, stride)
 	}
 }
 
-// number returns a column of times as seconds since 1970, and one of numbers as it is.
-func (l *lookup) number(input int, kind dataset.Kind) ([]float64, error) {
+// readNumbers returns an input's values as numbers, or as seconds since 1970 if kind is Temporal. NaN is missing.
+func (l *lookup) readNumbers(input int, kind dataset.Kind) ([]float64, error) {
 	which := 0
 	if kind == dataset.Temporal {
 		which = 1
@@ -238,11 +249,12 @@ func (l *lookup) number(input int, kind dataset.Kind) ([]float64, error) {
 	return n.values, nil
 }
 
-// calendar writes hours, weekdays or other calendar values of times.
-func (l *lookup) calendar(d *dataset.Derived, in []int, out []float64, stride int) (column string, err error) {
+// writeCalendar writes hours, weekdays or ages. in are the inputs with the times that d is made of. The results are
+// those of writeFeature.
+func (l *lookup) writeCalendar(d *dataset.Derived, in []int, out []float64, stride int) (column string, err error) {
 	var times [2][]float64
 	for i, p := range d.Of {
-		if times[i], err = l.number(in[i], p.Kind); err != nil {
+		if times[i], err = l.readNumbers(in[i], p.Kind); err != nil {
 			return p.Column, err
 		}
 	}
@@ -257,10 +269,11 @@ func (l *lookup) calendar(d *dataset.Derived, in []int, out []float64, stride in
 	return "", nil
 }
 
-// recency writes the time since the levels were last seen.
-func (l *lookup) recency(d *dataset.Derived, input int, slots []int32, out []float64, stride int) (column string,
+// writeRecency writes the seconds from the last row of each row's level, in train, to the row's own time, which is in
+// input. slots are the levels; a level that is not known has NaN.
+func (l *lookup) writeRecency(d *dataset.Derived, input int, slots []int32, out []float64, stride int) (column string,
 	err error) {
-	now, err := l.number(input, d.Of[0].Kind)
+	now, err := l.readNumbers(input, d.Of[0].Kind)
 	for r, at := range slots {
 		out[r*stride] = math.NaN()
 		if at >= 0 && err == nil {
@@ -270,7 +283,8 @@ func (l *lookup) recency(d *dataset.Derived, input int, slots []int32, out []flo
 	return d.Of[0].Column, err
 }
 
-// readRates returns the rates of the rows' levels in a table.
+// readRates returns the rates that a table gives the chunk's rows, computed once per chunk. Tables that it falls back
+// to are read, too. If err is not nil, column is the column that it is about.
 func (l *lookup) readRates(table int) (rates []float64, column string, err error) {
 	if l.rates[table].known {
 		return l.rates[table].values, "", nil
@@ -289,7 +303,7 @@ func (l *lookup) readRates(table int) (rates []float64, column string, err error
 		}
 	}
 
-	rates = l.rates[table].make(l.rows)
+	rates = l.rates[table].allocate(l.rows)
 	for r, at := range slots {
 		sum, n, prior := 0.0, 0.0, t.Prior
 		if at >= 0 {
@@ -303,13 +317,15 @@ func (l *lookup) readRates(table int) (rates []float64, column string, err error
 	return rates, "", nil
 }
 
-// findLevels returns the positions of the rows' levels in a table.
+// findLevels returns the index in l.e.levels of each row's level in a table, or -1 if the table does not have it,
+// computed once per chunk. If err is not nil, column is the column that it is about.
 func (l *lookup) findLevels(table int) (slots []int32, column string, err error) {
 	if l.slots[table].known {
 		return l.slots[table].values, "", nil
 	}
 
 	l.levels = dataset.Resize(l.levels, l.rows)
+	// Join the hashes of the parts.
 	for i := range l.levels {
 		l.levels[i] = encode.Level()
 	}
@@ -323,26 +339,28 @@ func (l *lookup) findLevels(table int) (slots []int32, column string, err error)
 		}
 	}
 
-	slots = l.slots[table].make(l.rows)
+	slots = l.slots[table].allocate(l.rows)
 	l.e.guides[table].findSlots(l.e.levels, &l.e.encoding.Tables[table], l.levels, slots)
 	return slots, "", nil
 }
 
-// guide says where in a table the levels begin whose hashes have the same first bits, of which there is mostly one.
+// guide speeds up the search for a level in a table: first[b] is where those hashes begin whose first bits are b or
+// more. There are about as many values of b as levels, so mostly one level has the same b.
 type guide struct {
 	first []uint32 // by these bits
 	shift int
 }
 
-// mostGuided bounds a guide's memory, which every process has for itself, to some megabytes.
+// mostGuided is the most levels of a table with a guide. It bounds the guide's memory to 8 MB, which every process has
+// for itself, unlike mapped levels.
 const mostGuided = 1 << 20
 
-// newGuide returns an empty guide for tables that are too small or too large for one.
+// newGuide returns the guide of a table; an empty one if the table has no levels or more than mostGuided.
 func newGuide(t *dataset.LevelTable, levels *dataset.Levels) guide {
 	if t.Levels == 0 || t.Levels > mostGuided {
 		return guide{}
 	}
-	n := bits.Len(uint(t.Levels))
+	n := bits.Len(uint(t.Levels)) // the number of first bits
 	g := guide{first: make([]uint32, 1<<n), shift: 64 - n}
 	next := 0
 	for i, hash := range levels.Hash[t.First : t.First+t.Levels] {
@@ -356,8 +374,8 @@ func newGuide(t *dataset.LevelTable, levels *dataset.Levels) guide {
 	return g
 }
 
-// findSlots writes the positions of levels, as levels.Find finds them, and -1 where there is none. The first two
-// comparisons have no branch, which would often be mispredicted; few levels need a third.
+// findSlots sets slots[i] to the index of the level with hash hashes[i] in levels, or to -1 if table t does not have
+// it. The result is that of levels.Find.
 func (g *guide) findSlots(levels *dataset.Levels, t *dataset.LevelTable, hashes []uint64, slots []int32) {
 	if g.first == nil {
 		for i, hash := range hashes {
@@ -368,6 +386,9 @@ func (g *guide) findSlots(levels *dataset.Levels, t *dataset.LevelTable, hashes 
 		}
 		return
 	}
+
+	// Begin at the guide and go on while hashes are lower. The first two comparisons have no branch, which the
+	// processor would often mispredict: below is 1 if the hash in the table is lower. Few levels need a third one.
 	all := levels.Hash[t.First : t.First+t.Levels]
 	last := uint64(len(all) - 1)
 	for i, hash := range hashes[:len(slots)] {
@@ -388,7 +409,7 @@ func (g *guide) findSlots(levels *dataset.Levels, t *dataset.LevelTable, hashes 
 	}
 }
 
-// hashesOfPart returns the hashes that a part contributes to the rows' levels.
+// hashesOfPart returns the hash that a part has in each row of the chunk, computed once per chunk.
 func (l *lookup) hashesOfPart(number int) ([]uint64, error) {
 	p := &l.parts[number]
 	if p.known {
@@ -397,13 +418,13 @@ func (l *lookup) hashesOfPart(number int) ([]uint64, error) {
 
 	r, input := l.readers[number], l.e.partIn[number]
 	if r.encoder == nil {
-		r.Texts(&l.columns[input], p.make(l.rows))
+		r.Texts(&l.columns[input], p.allocate(l.rows))
 		return p.values, nil
 	}
-	numbers, err := l.number(input, r.Part.Kind)
+	numbers, err := l.readNumbers(input, r.Part.Kind)
 	if err != nil {
 		return nil, err
 	}
-	r.hashNumbers(numbers, p.make(l.rows))
+	r.hashNumbers(numbers, p.allocate(l.rows))
 	return p.values, nil
 }

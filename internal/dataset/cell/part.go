@@ -8,26 +8,26 @@ import (
 	"coppice/internal/dataset/encode"
 )
 
-// PartReader turns the raw values of a column into the hashes that a part contributes to levels, in staging and in
-// prediction alike.
+// PartReader turns the raw values of a column into the hashes that a part of a key has in each row, in staging and in
+// prediction alike. It reuses its memory, so it is not safe for concurrent use.
 type PartReader struct {
 	Part    dataset.Part
 	markers *Markers
-	encoder *ColumnEncoder // of numbers and times
-	ranges  []uint64       // hashes of the ranges' numbers
-	search  *Searcher      // of the ranges; nil if there are too many
+	encoder *ColumnEncoder // reads numbers and times; nil for a categorical column
+	ranges  []uint64       // the hash of each range; nil if the part has none
+	search  *Searcher      // finds a number's range; nil if there are too many ranges for a byte
 	bins    []uint8
 	buf     []byte
 	x       []float64
 }
 
-// Parts are parts without duplicates, in the order in which they were added.
+// Parts is a list of parts without duplicates, in the order in which they were added.
 type Parts struct {
 	All      []dataset.Part
 	byColumn map[string][]int
 }
 
-// Add returns a part's index, and whether it is new.
+// Add adds a part, unless the list has it, and returns its index and whether it is new.
 func (p *Parts) Add(part dataset.Part) (number int, added bool) {
 	for _, i := range p.byColumn[part.Column] {
 		if p.All[i].Same(part) {
@@ -43,7 +43,7 @@ func (p *Parts) Add(part dataset.Part) (number int, added bool) {
 	return number, true
 }
 
-// NewPartReader returns a reader of one part of a key; t are the texts that stand for a missing value.
+// NewPartReader returns a reader of the part p. t has the texts that stand for a missing value.
 func NewPartReader(p dataset.Part, t *Markers) *PartReader {
 	r := &PartReader{Part: p, markers: t}
 	if p.Kind == dataset.Categorical {
@@ -62,7 +62,8 @@ func NewPartReader(p dataset.Part, t *Markers) *PartReader {
 	return r
 }
 
-// Hashes writes the hash of every value.
+// Hashes writes the hash of every value of the part's column to out. A value that is no number or time, where the part
+// has these, is a *ValueError.
 func (r *PartReader) Hashes(v *dataset.Values, out []uint64) error {
 	if r.encoder == nil {
 		r.Texts(v, out)
@@ -78,7 +79,8 @@ func (r *PartReader) Hashes(v *dataset.Values, out []uint64) error {
 	return nil
 }
 
-// hashNumbers hashes a column's numbers: as their range, if the part has ranges, or as they are, after Take.
+// hashNumbers writes the hashes of a column's numbers to out: of the range that a number is in, if the part has ranges,
+// or of the number. A time is first turned into its hour or weekday if the part takes that.
 func (r *PartReader) hashNumbers(numbers []float64, out []uint64) {
 	if r.search != nil && r.Part.Take == "" {
 		r.bins = dataset.Resize(r.bins, len(numbers))
@@ -107,7 +109,8 @@ func (r *PartReader) hashNumbers(numbers []float64, out []uint64) {
 // textCache is how many of a batch's texts are cached with their hashes.
 const textCache = 256
 
-// Texts hashes the values of a categorical column by their normalised text.
+// Texts writes the hashes of a column's values as texts to out. All spellings of a value have the same hash
+// (plainText).
 func (r *PartReader) Texts(v *dataset.Values, out []uint64) {
 	if v.Type != dataset.Text {
 		for i := range out {
@@ -121,7 +124,8 @@ func (r *PartReader) Texts(v *dataset.Values, out []uint64) {
 		return
 	}
 
-	// A batch's texts repeat, and those of a dictionary share their memory, which makes comparing them immediate.
+	// The texts of a batch repeat, so keep the hashes of some. Texts of a Parquet dictionary share their memory, so
+	// that comparing them takes no time. The place of a text in known depends on its length and three of its bytes.
 	var known [textCache]struct {
 		text string
 		hash uint64
@@ -144,6 +148,7 @@ func (r *PartReader) Texts(v *dataset.Values, out []uint64) {
 	}
 }
 
+// textOrMissing returns the hash of a text, or that of missing values if the text stands for one.
 func (r *PartReader) textOrMissing(s string) uint64 {
 	if r.markers.Has(s) {
 		return encode.Missing()
@@ -151,7 +156,8 @@ func (r *PartReader) textOrMissing(s string) uint64 {
 	return r.hashText(s)
 }
 
-// hashText hashes a text as plainText spells it.
+// hashText returns the hash of a text in the spelling of plainText, or that of missing values if it is a number that
+// stands for one.
 func (r *PartReader) hashText(s string) uint64 {
 	text, number, missing := plainText(s, r.markers, r.buf)
 	switch {
@@ -164,11 +170,11 @@ func (r *PartReader) hashText(s string) uint64 {
 	return encode.Text(text)
 }
 
-// Clamp replaces infinities by the largest finite numbers, since JSON and models cannot hold infinities; NaN
-// stays NaN.
+// Clamp replaces infinities by the largest finite numbers, since JSON and models cannot hold infinities. NaN stays NaN.
 func Clamp(x float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64, x)) }
 
-// Take returns the calendar value of a time in seconds since 1970, in UTC; NaN for NaN.
+// Take returns the hour or the weekday of a time in seconds since 1970, in UTC. For other derivations it returns the
+// time; for NaN it returns NaN.
 func Take(what dataset.Derivation, seconds float64) float64 {
 	day := math.Floor(seconds / SecondsPerDay)
 	switch what {
@@ -183,8 +189,8 @@ func Take(what dataset.Derivation, seconds float64) float64 {
 	return seconds
 }
 
-// SecondsPerDay has no leap second, as Unix time has none.
+// SecondsPerDay is the length of each day of Unix time, which has no leap seconds.
 const SecondsPerDay = 86400
 
-// Age is the number of days from then to now, both in seconds.
+// Age returns the number of days from then to now, both in seconds.
 func Age(now, then float64) float64 { return (now - then) / SecondsPerDay }

@@ -8,26 +8,27 @@ import (
 	"coppice/internal/exact"
 )
 
-// Searcher finds bins: for every number the first bound that is not less. The range of the bounds is divided into some
-// thousand cells. A guide holds the number of bounds in earlier cells; the bounds in a number's own cell, usually at
-// most one, are compared. No branch there is often mispredicted.
+// Searcher finds bins: for every number the first bound that is not less. The range of the bounds is divided into 4,096
+// cells, for each of which guide says how many bounds are in earlier cells. Only the bounds in a number's own cell,
+// usually at most one, are compared with it, and without a branch that the processor would often mispredict. A Searcher
+// is safe for concurrent use.
 type Searcher struct {
 	bounds int
 	table  [258]float64 // the bounds, then infinity: lookups read up to two beyond 256
 	cells  cells
 	guide  *[guideCells]uint8 // by cell, the number of bounds in earlier cells; nil if a cell has too many
 	inCell int                // most bounds in one cell
-	keys   []uint64           // without a guide: the table as ordered integers
+	keys   []uint64           // without a guide: the table as integers in the same order
 }
 
-// guideCells is the number of cells: the guide takes a tenth of the first-level cache.
+// guideCells is the number of cells. The guide has a byte for each, about a tenth of a first-level cache.
 const guideCells = 4096
 
-// maxInCell is the number of bounds per cell up to which they are compared one by one.
+// maxInCell is the most bounds in a cell, since advance compares a number with three bounds.
 const maxInCell = 3
 
-// cells divide the numbers, monotonically even under rounding: a larger number is never in an earlier cell, so a bound
-// in an earlier cell than x is less than x, and one in a later cell is greater.
+// cells divide the range of numbers. A larger number is never in an earlier cell, even with rounding. So a bound in an
+// earlier cell than x is less than x, and one in a later cell is greater.
 type cells struct {
 	byBits bool // cells of equal width in the number's bits, which is nearly its logarithm, instead of in the number
 
@@ -38,7 +39,7 @@ type cells struct {
 	shift uint
 }
 
-// NewSearcher takes at most 254 bounds, finite and ascending.
+// NewSearcher returns a Searcher for bounds, at most 254 of them, which are finite and ascending.
 func NewSearcher(bounds []float64) Searcher {
 	s := Searcher{bounds: len(bounds)}
 	for i := range s.table {
@@ -63,8 +64,8 @@ func NewSearcher(bounds []float64) Searcher {
 	return s
 }
 
-// chooseCells picks the cells with the fewest bounds in any one of them. Occasionally one or two bounds are far from
-// all others, as numbers are that stand for missing values, such as -999; cells are then better chosen without these.
+// chooseCells sets s.cells, s.guide and s.inCell to the cells with the fewest bounds in any one of them. If no cells
+// have fewer than s.inCell, which the caller sets to one more than allowed, the guide stays nil.
 func (s *Searcher) chooseCells() {
 	bounds := s.table[:s.bounds]
 	try := func(c cells) {
@@ -73,6 +74,8 @@ func (s *Searcher) chooseCells() {
 		}
 	}
 
+	// One or two bounds may be far from all others, such as numbers that stand for missing values (-999). Cells of
+	// equal width are then better without these, so try to leave out up to two at each end.
 	const far = 2
 	for below := 0; below <= far; below++ {
 		for above := 0; above <= far; above++ {
@@ -87,7 +90,8 @@ func (s *Searcher) chooseCells() {
 	}
 }
 
-// evenCells have equal widths. They extend somewhat beyond the bounds, where many numbers may be, too.
+// evenCells returns cells of equal widths. They extend by an eighth on each side of the bounds, where many numbers may
+// be.
 func evenCells(bounds []float64) cells {
 	first, last := bounds[0], bounds[len(bounds)-1]
 	const margin = guideCells / 8
@@ -99,7 +103,7 @@ func evenCells(bounds []float64) cells {
 	return c
 }
 
-// bitCells are narrow near zero and wide far from it.
+// bitCells returns cells of equal width in the bits of numbers: they are narrow near zero and wide far from it.
 func bitCells(bounds []float64) cells {
 	c := cells{byBits: true, low: signedBits(bounds[0])}
 	for uint64(signedBits(bounds[len(bounds)-1])-c.low)>>c.shift >= guideCells {
@@ -108,18 +112,19 @@ func bitCells(bounds []float64) cells {
 	return c
 }
 
-// signedBits maps numbers to integers with the same order.
+// signedBits maps floats to integers in the same order.
 func signedBits(x float64) int64 {
 	b := int64(math.Float64bits(x))
 	return b ^ int64(uint64(b>>63)>>1)
 }
 
-// even is x's cell for cells of equal width, as a float64; it may be below 0 or from guideCells on. The conversion
-// around the product prevents a fused multiply-add, so that bounds and numbers are rounded alike.
-func even(x, scale, offset float64) float64 { return float64(x*scale) + offset }
+// evenCell returns the cell of x among cells of equal width, as a float64. It may be below 0, or guideCells and above.
+// The conversion to float64 prevents a fused multiply-add, so that bounds and numbers are rounded alike on every
+// processor.
+func evenCell(x, scale, offset float64) float64 { return float64(x*scale) + offset }
 
-// countBounds counts the bounds before each cell, at most 254, and returns the most in any one cell. For cells that are
-// of no use, because their width is not a number, that is more than any search allows.
+// countBounds returns the guide for these cells, and the most bounds in any one of them. For cells that are of no use,
+// because their width is not a finite number, the guide is nil and the most is more than allowed.
 func (c *cells) countBounds(bounds []float64) (*[guideCells]uint8, int) {
 	var in [guideCells]int
 	before, most := 0, 0
@@ -128,15 +133,17 @@ func (c *cells) countBounds(bounds []float64) (*[guideCells]uint8, int) {
 			in[uint64(signedBits(b)-c.low)>>c.shift]++
 			continue
 		}
-		switch z := even(b, c.scale, c.offset); {
+		switch z := evenCell(b, c.scale, c.offset); {
 		case z >= 0 && z < guideCells:
 			in[int(z)]++
 		case z < 0:
 			before++
-		case z != z: // NaN, from cells of no width; behind the last cell no count is needed
+		case z != z: // NaN, from cells of no width
 			return nil, maxInCell + 1
 		}
 	}
+
+	// Bounds after the last cell are in no count, as they are less than no number in a cell.
 
 	guide := new([guideCells]uint8)
 	for i, n := range in {
@@ -148,7 +155,7 @@ func (c *cells) countBounds(bounds []float64) (*[guideCells]uint8, int) {
 	return guide, most
 }
 
-// Find writes the bin of every x: the number of bounds less than it, or missing if x is NaN.
+// Find writes the bin of every x to out: the number of bounds less than it, or missing if x is NaN.
 func (s *Searcher) Find(xs []float64, out []uint8, missing uint8) {
 	switch {
 	case s.guide == nil:
@@ -160,23 +167,22 @@ func (s *Searcher) Find(xs []float64, out []uint8, missing uint8) {
 	}
 }
 
-// The loops below copy what they need of s to local variables, to keep it in registers.
-
-// findEvenly is the case of most columns: cells of equal width, with up to three bounds in one.
+// findEvenly is Find for cells of equal width, the case of most columns. Like the other loops, it copies what it needs
+// of s to local variables, so that they stay in registers.
 func (s *Searcher) findEvenly(xs []float64, out []uint8, missing uint8) {
 	guide, table, scale, offset := s.guide, &s.table, s.cells.scale, s.cells.offset
 	out = out[:len(xs)]
 	for i, x := range xs {
-		z := even(x, scale, offset)
+		z := evenCell(x, scale, offset)
 		if !(z >= 0 && z < guideCells) {
 			out[i] = s.outside(x, missing)
 			continue
 		}
-		out[i] = three(guide[uint(int64(z))%guideCells], x, table)
+		out[i] = advance(guide[uint(int64(z))%guideCells], x, table)
 	}
 }
 
-// findByBits is the case of cells by the bits of a number, with up to three bounds in one.
+// findByBits is Find for cells of equal width in the bits of numbers.
 func (s *Searcher) findByBits(xs []float64, out []uint8, missing uint8) {
 	guide, table, first, low, shift := s.guide, &s.table, s.table[0], s.cells.low, s.cells.shift&63
 	out = out[:len(xs)]
@@ -186,11 +192,11 @@ func (s *Searcher) findByBits(xs []float64, out []uint8, missing uint8) {
 			out[i] = s.outside(x, missing)
 			continue
 		}
-		out[i] = three(guide[cell], x, table)
+		out[i] = advance(guide[cell], x, table)
 	}
 }
 
-// outside returns the bin of a number outside all cells.
+// outside returns the bin of a number that is in no cell.
 func (s *Searcher) outside(x float64, missing uint8) uint8 {
 	switch {
 	case x != x:
@@ -203,22 +209,22 @@ func (s *Searcher) outside(x float64, missing uint8) uint8 {
 	return uint8(sort.SearchFloat64s(s.table[:s.bounds], x))
 }
 
-// three advances p by as many of the next three bounds as are less than x.
-func three(p uint8, x float64, table *[258]float64) uint8 {
+// advance returns p, the number of bounds in earlier cells, plus how many of the next three bounds are less than x.
+// That is x's bin: a cell has at most three bounds, and those of later cells are not less.
+func advance(p uint8, x float64, table *[258]float64) uint8 {
 	at := uint(p)
-	return p + above(x, table[at]) + above(x, table[at+1]) + above(x, table[at+2])
+	return p + isAbove(x, table[at]) + isAbove(x, table[at+1]) + isAbove(x, table[at+2])
 }
 
-// above is 1 if x > bound. The compiler makes it a comparison without a branch.
-func above(x, bound float64) uint8 {
+// isAbove returns 1 if x > bound, else 0. The compiler makes it a comparison without a branch.
+func isAbove(x, bound float64) uint8 {
 	if x > bound {
 		return 1
 	}
 	return 0
 }
 
-// findEverywhere searches all bounds, dividing by four at each step. Comparisons are added up as the borrows of
-// subtractions.
+// findEverywhere is Find without a guide: it searches all bounds, of which a quarter remain after each of four steps.
 func (s *Searcher) findEverywhere(xs []float64, out []uint8, missing uint8) {
 	if s.bounds == 0 {
 		clear(out[:len(xs)])
@@ -229,6 +235,8 @@ func (s *Searcher) findEverywhere(xs []float64, out []uint8, missing uint8) {
 			out[i] = missing
 		case s.bounds > 0:
 			key, p := exact.Ordered(x), uint64(0)
+
+			// a, b and c are 1 if the bound at the end of the first, second and third quarter is less than x.
 			for stride := uint64(64); stride > 0; stride /= 4 {
 				_, a := bits.Sub64(s.keys[p+stride-1], key, 0)
 				_, b := bits.Sub64(s.keys[p+2*stride-1], key, 0)

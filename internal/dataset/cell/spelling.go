@@ -6,10 +6,10 @@ import (
 	"coppice/internal/dataset"
 )
 
-// plainText returns the one spelling shared by all texts of the same value: without surrounding spaces, the shortest
-// form of a plain number, and booleans in lower case. 1001, 1001.0 and " 1001" are one id, and True is true. The
-// spelling is text or, in the memory of buf if it suffices, number; missing says that the number stands for a missing
-// value.
+// plainText returns the spelling that all texts of one value share: 1001, 1001.0 and " 1001" are one id, and True is
+// true. Spaces around a text are dropped, plain numbers get their shortest form, and booleans lower case. The result is
+// text or, if number is not nil, number, which is in the memory of buf if that suffices. missing says that it is a
+// number that stands for a missing value.
 func plainText(s string, t *Markers, buf []byte) (text string, number []byte, missing bool) {
 	s = Trim(s)
 	if len(t.Numbers) == 0 && isDigits(s) {
@@ -35,8 +35,9 @@ func plainText(s string, t *Markers, buf []byte) (text string, number []byte, mi
 	return s, nil, false
 }
 
-// longWhole returns a whole number of any length, such as 1234567890123456.0, without a plus sign and a fraction of
-// zeros: programs that have read an id as a float64 write it with a fraction.
+// longWhole returns the digits of a whole number of any length, such as 1234567890123456.0, with its minus sign but
+// without a plus sign and a fraction of zeros: programs that have read an id as a float64 write it with a fraction. It
+// is false for anything else.
 func longWhole(s string) (string, bool) {
 	digits := strings.TrimLeft(s, "+-")
 	if digits == "" || digits[0] < '1' || digits[0] > '9' || len(s)-len(digits) > 1 {
@@ -57,7 +58,7 @@ func longWhole(s string) (string, bool) {
 	return digits[:end], true
 }
 
-// isDigits reports whether a text is a whole number as AppendNumber would write it.
+// isDigits reports whether a text is a whole number up to 15 digits as AppendNumber would write it.
 func isDigits(s string) bool {
 	if s == "" || len(s) > 15 || s[0] == '0' && len(s) > 1 {
 		return false
@@ -70,11 +71,12 @@ func isDigits(s string) bool {
 	return true
 }
 
-// mergeSpellings adds up the counts of texts that are one value, under the most frequent spelling; on a tie, the first
-// in byte order. Numbers that stand for a missing value are removed.
+// mergeSpellings changes counts, by text, so that all spellings of a value are counted under the most frequent one; on
+// a tie, under the first in byte order. Numbers that stand for a missing value are removed.
 func mergeSpellings(counts map[string]int64, t *Markers) {
+	// Find the texts that are not spelled as plainText does.
 	var buf []byte
-	others := map[string][]string{} // by normalised spelling
+	others := map[string][]string{} // by the spelling of plainText
 	for text := range counts {
 		s, number, missing := plainText(text, t, buf)
 		if number != nil {
@@ -89,6 +91,7 @@ func mergeSpellings(counts map[string]int64, t *Markers) {
 		}
 	}
 
+	// Merge each with the others of its value.
 	for s, texts := range others {
 		if counts[s] > 0 {
 			texts = append(texts, s)

@@ -21,7 +21,7 @@ const (
 	FormTime        // an ISO 8601 date or time
 )
 
-// numeral is a decimal number as written.
+// numeral is a decimal number as it is written.
 type numeral struct {
 	mantissa       uint64 // all digits; wrong beyond 19 of them
 	digits         int
@@ -33,7 +33,8 @@ type numeral struct {
 	exponentSigned bool
 }
 
-// scanNumeral parses a text. ok is false if it is not a decimal number; digits is 0 if it does not even begin like one.
+// scanNumeral reads a text as a decimal number. ok is false if it is none, or if something follows it. Then n.digits is
+// 0 if the text does not even begin like a number.
 func scanNumeral(s string) (n numeral, ok bool) {
 	i := 0
 	if s != "" && (s[0] == '-' || s[0] == '+') {
@@ -72,6 +73,7 @@ func scanNumeral(s string) (n numeral, ok bool) {
 	return n, i == len(s)
 }
 
+// scanDigits adds the digits of s from position i on to the mantissa, and returns the position after them.
 func (n *numeral) scanDigits(s string, i int) int {
 	for ; i < len(s) && isDigit(s[i]); i++ {
 		n.mantissa = n.mantissa*10 + uint64(s[i]-'0')
@@ -80,8 +82,8 @@ func (n *numeral) scanDigits(s string, i int) int {
 	return i
 }
 
-// ParseNumber reads a decimal number and tells whether it looks like a quantity. NaN is FormNumber.
-// Programming-language forms (hexadecimal, underscores) are text.
+// ParseNumber reads a decimal number and says what it looks like. Infinities and NaN are numbers, too. Forms of
+// programming languages, such as hexadecimal digits and underscores, are FormText, and so is anything else.
 func ParseNumber(s string) (float64, Form) {
 	s = Trim(s)
 	n, ok := scanNumeral(s)
@@ -94,6 +96,7 @@ func ParseNumber(s string) (float64, Form) {
 
 	x := n.nearestFloat(s)
 
+	// 0052 and 623049e6 are likely ids, and so is a number that is too large for a float64 (NaN).
 	switch {
 	case n.zeros, x != x, n.exponent && !n.signed && !n.exponentSigned && !n.point:
 		return x, FormDigits
@@ -103,8 +106,8 @@ func ParseNumber(s string) (float64, Form) {
 	return x, FormNumber
 }
 
-// plainNumber reads a number without exponent and leading zeros, with so few digits that distinct texts give distinct
-// float64s: 17, 17.0, -0.5.
+// plainNumber reads a number such as 17, 17.0 or -0.5, without exponent and leading zeros. It has at most 15 digits, so
+// that different numbers are different float64s.
 func plainNumber(s string) (float64, bool) {
 	s = Trim(s)
 	n, ok := scanNumeral(s)
@@ -118,8 +121,8 @@ func plainNumber(s string) (float64, bool) {
 var powers = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
 	1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// nearestFloat returns the float64 nearest to the number that s spells. Short ones without an exponent need one exact
-// division (W. D. Clinger, How to read floating point numbers accurately, 1990); strconv handles the rest.
+// nearestFloat returns the float64 nearest to the number that s spells; NaN if it is beyond their range. n is what
+// scanNumeral says of s.
 func (n *numeral) nearestFloat(s string) float64 {
 	if n.exponent || n.digits > 15 || n.fraction >= len(powers) {
 		x, err := strconv.ParseFloat(s, 64)
@@ -128,6 +131,9 @@ func (n *numeral) nearestFloat(s string) float64 {
 		}
 		return x
 	}
+
+	// Up to 15 digits and the power of ten are both exact, so one division gives the nearest float64 (W. D. Clinger,
+	// How to read floating point numbers accurately, 1990).
 	x := float64(n.mantissa) / powers[n.fraction]
 	if s[0] == '-' {
 		return -x
@@ -135,6 +141,7 @@ func (n *numeral) nearestFloat(s string) float64 {
 	return x
 }
 
+// exactWhole reports whether s spells a whole number that x, its nearest float64, is exactly: up to 2^53.
 func exactWhole(s string, x float64) bool {
 	if math.Abs(x) > dataset.MaxExact {
 		return false
@@ -143,7 +150,7 @@ func exactWhole(s string, x float64) bool {
 	return err == nil && v <= dataset.MaxExact && v >= -dataset.MaxExact
 }
 
-// parseWord reads infinities and NaN as spelled by R, Python, C and SQL.
+// parseWord reads inf, infinity and nan, with or without a sign and in any case, as R, Python, C and SQL write them.
 func parseWord(s string) (float64, Form) {
 	sign, word := 1.0, s
 	if len(word) > 0 && (word[0] == '-' || word[0] == '+') {
@@ -164,8 +171,8 @@ func parseWord(s string) (float64, Form) {
 	return 0, FormText
 }
 
-// shortNumber is ParseForced for the texts that most numbers are: up to 15 digits, with or without a minus sign and a
-// point, and nothing else.
+// shortNumber does what ParseForced does, faster, for the texts that most numbers are: up to 15 digits, with or without
+// a minus sign and a point, and nothing else. It is false for all others.
 func shortNumber(s string) (x float64, ok bool) {
 	if len(s) > 16 {
 		return 0, false
@@ -181,7 +188,7 @@ func shortNumber(s string) (x float64, ok bool) {
 			mantissa = mantissa*10 + uint64(c)
 			digits++
 		case s[i] == '.' && fraction == 0:
-			fraction = len(s) - i // and one more
+			fraction = len(s) - i // 1 + the digits after the point
 		default:
 			return 0, false
 		}
@@ -196,7 +203,8 @@ func shortNumber(s string) (x float64, ok bool) {
 	return x, true
 }
 
-// ParseForced reads a number if a spec says that there is one: ids count, and so do true and false.
+// ParseForced reads a number where the spec says that there are numbers. Unlike for ParseNumber, digits that look like
+// an id are a number, and true and false are 1 and 0.
 func ParseForced(s string) (float64, bool) {
 	if x, ok := shortNumber(s); ok {
 		return x, true
@@ -227,15 +235,15 @@ func Trim(s string) string {
 	return s
 }
 
-// Markers are the texts that stand for a missing value.
+// Markers is the set of texts that stand for a missing value ("missing markers").
 type Markers struct {
 	texts   map[string]struct{}
-	lengths uint64    // bit n: some marker has n bytes; bit 63 covers 63 and more
-	first   [256]bool // bytes with which one begins
-	Numbers []float64 // of the texts that are numbers: they also stand for a missing value in columns of numbers
+	lengths uint64    // bit n is set if some marker has n bytes; bit 63 stands for 63 and more
+	first   [256]bool // the bytes with which markers begin
+	Numbers []float64 // markers that are numbers: they also stand for a missing value in columns of numbers
 }
 
-// NewMarkers returns the markers of a list of texts.
+// NewMarkers returns the markers with these texts. Spaces and tabs around them do not matter.
 func NewMarkers(texts []string) *Markers {
 	t := &Markers{texts: map[string]struct{}{}}
 	for _, text := range texts {
@@ -252,7 +260,7 @@ func NewMarkers(texts []string) *Markers {
 	return t
 }
 
-// OfDerived returns the markers for derived values: none, since an hour of 6 is never a marker.
+// OfDerived returns the markers for derived values, without Numbers: an hour of 6 is never missing.
 func (t *Markers) OfDerived() *Markers {
 	return &Markers{texts: t.texts, lengths: t.lengths, first: t.first}
 }
@@ -260,6 +268,8 @@ func (t *Markers) OfDerived() *Markers {
 // Has reports whether the text s stands for a missing value.
 func (t *Markers) Has(s string) bool {
 	s = Trim(s)
+
+	// Most texts have a length or a first byte that no marker has.
 	if t.lengths>>min(63, len(s))&1 == 0 || s != "" && !t.first[s[0]] {
 		return false
 	}
@@ -267,7 +277,7 @@ func (t *Markers) Has(s string) bool {
 	return ok
 }
 
-// Spelt reports whether the text s is a plain number that stands for a missing value.
+// Spelt reports whether s is any spelling of a plain number that stands for a missing value, such as -99.0 for -99.
 func (t *Markers) Spelt(s string) bool {
 	x, ok := plainNumber(s)
 	return ok && t.HasNumber(x)

@@ -20,13 +20,12 @@ const (
 
 // ParseTime reads a date, or a date and a time, that can be read in one way only: 2017-07-02, 2017/7/2 10:03,
 // 2017-07-02T10:03:20.5Z, 20170702T100320+0200, July 2, 2017 10:03 PM, 2 Jul 2017, 02/Jul/2017:10:03:20, Sun, 02 Jul
-// 2017 10:03:20 GMT. Month, day and hour may have one digit. Behind the time may be a zone: Z, UTC, GMT, +02:00,
-// Europe/Berlin, +02:00[Europe/Berlin]; the default is UTC. It returns the seconds since 1970 and the nanoseconds
-// beyond them.
+// 2017 10:03:20 GMT. Month, day and hour may have one digit. A zone may follow the time: Z, UTC, GMT, +02:00,
+// Europe/Berlin, +02:00[Europe/Berlin]; the default is UTC. The result is the seconds since 1970 and the nanoseconds
+// beyond them. ok is false for anything else, such as a date that does not exist.
 func ParseTime(s string) (sec, nsec int64, ok bool) { return parseTime(s, YearFirst) }
 
-// parseTime reads a date, with or without a time of day and a zone (default UTC), as seconds since 1970 and
-// nanoseconds. ok is false if anything in s is left over, missing or out of range.
+// parseTime is ParseTime for a column whose dates may also be in the given order, such as 30.09.1990.
 func parseTime(s string, order DayOrder) (sec, nsec int64, ok bool) {
 	p := timeText{s: Trim(s), ok: true}
 	year, month, day := p.parseDate(order)
@@ -39,13 +38,16 @@ func parseTime(s string, order DayOrder) (sec, nsec int64, ok bool) {
 		return local, 0, true
 	}
 
+	// Between date and time is a T, a space (after a month's name perhaps with a comma), or a colon as in log files.
 	if !p.skip('T') && !p.skip('t') && !(p.named && p.skip(':')) {
 		if p.named {
 			p.skip(',')
 		}
 		p.expect(' ')
 	}
-	hour := p.upTo2()
+
+	// The time, with or without seconds and a fraction.
+	hour := p.parseUpTo2()
 	if !p.compact {
 		p.expect(':')
 	}
@@ -53,7 +55,7 @@ func parseTime(s string, order DayOrder) (sec, nsec int64, ok bool) {
 	if p.compact || p.skip(':') {
 		second = p.parseDigits(2)
 		if p.skip('.') || p.skip(',') {
-			nsec = p.fraction()
+			nsec = p.parseFraction()
 		}
 	}
 	if hour > 23 || minute > 59 || second > 59 {
@@ -64,9 +66,10 @@ func parseTime(s string, order DayOrder) (sec, nsec int64, ok bool) {
 	return local - int64(offset), nsec, p.ok && p.s == ""
 }
 
-// parseDate reads a date with the year first, the month by name, or in the given order; p is not ok if it is none of
-// these.
+// parseDate reads a date with the year first, with the month by name, or in the given order. p.ok is false afterwards
+// if it is none of these. The caller checks that there is such a day.
 func (p *timeText) parseDate(order DayOrder) (year, month, day int) {
+	// What comes next tells the kind of date: how many digits, and the character after them.
 	digits := 0
 	for digits < len(p.s) && isDigit(p.s[digits]) {
 		digits++
@@ -79,23 +82,23 @@ func (p *timeText) parseDate(order DayOrder) (year, month, day int) {
 	case digits == 4 && (next == '-' || next == '/'):
 		year = p.parseDigits(4)
 		p.skip(next)
-		month = p.upTo2()
+		month = p.parseUpTo2()
 		p.expect(next)
-		day = p.upTo2()
+		day = p.parseUpTo2()
 	case digits == 8 && (next == 'T' || next == 't'):
 		p.compact = true
 		year, month, day = p.parseDigits(4), p.parseDigits(2), p.parseDigits(2)
-	case digits == 0:
-		day, month = p.monthFirst()
+	case digits == 0: // a month's name, or a weekday's
+		day, month = p.parseMonthFirst()
 		p.skip(',')
 		p.expect(' ')
 		year = p.parseDigits(4)
 	case digits <= 2 && strings.IndexByte("/.- ", next) >= 0 && digits+1 < len(p.s):
-		day = p.upTo2()
+		day = p.parseUpTo2()
 		p.skip(next)
 		if p.named = !isDigit(p.s[0]); p.named {
-			month = p.month()
-		} else if month = p.upTo2(); order == MonthFirst {
+			month = p.parseMonth()
+		} else if month = p.parseUpTo2(); order == MonthFirst {
 			day, month = month, day
 		}
 		p.expect(next)
@@ -107,23 +110,23 @@ func (p *timeText) parseDate(order DayOrder) (year, month, day int) {
 	return year, month, day
 }
 
-// monthFirst reads July 2 and, behind the name of a day of the week, also 2 July.
-func (p *timeText) monthFirst() (day, month int) {
+// parseMonthFirst reads July 2. After the name of a day of the week, it also reads 2 July.
+func (p *timeText) parseMonthFirst() (day, month int) {
 	p.named = true
-	if weekday := p.readLetters(); len(weekday) >= 3 && p.nameOf(weekday, weekdays) > 0 {
+	if weekday := p.readLetters(); p.findName(weekday, weekdays) > 0 {
 		p.skip(',')
 		p.expect(' ')
 		if p.s != "" && isDigit(p.s[0]) {
-			day = p.upTo2()
+			day = p.parseUpTo2()
 			p.expect(' ')
-			return day, p.month()
+			return day, p.parseMonth()
 		}
 	} else {
-		p.s = p.whole
+		p.s = p.whole // it is the month
 	}
-	month = p.month()
+	month = p.parseMonth()
 	p.expect(' ')
-	return p.upTo2(), month
+	return p.parseUpTo2(), month
 }
 
 const (
@@ -131,7 +134,7 @@ const (
 	weekdays = "monday tuesday wednesday thursday friday saturday sunday "
 )
 
-// readLetters reads letters; whole is then where they began.
+// readLetters reads ASCII letters, perhaps none, and sets p.whole to the text with them, so that they can be put back.
 func (p *timeText) readLetters() string {
 	n := 0
 	for n < len(p.s) && (p.s[n]|0x20)-'a' < 26 {
@@ -142,15 +145,17 @@ func (p *timeText) readLetters() string {
 	return word
 }
 
-func (p *timeText) month() int {
-	month := p.nameOf(p.readLetters(), months)
+// parseMonth reads a month's name, whole or in three letters with or without a point, and returns its number.
+func (p *timeText) parseMonth() int {
+	month := p.findName(p.readLetters(), months)
 	p.ok = p.ok && month > 0
 	p.skip('.') // of Jul.
 	return month
 }
 
-// nameOf is the place of a word, or of its first three letters, in a list of lower-case words, from 1; 0 for none.
-func (p *timeText) nameOf(word, list string) int {
+// findName returns the place, from 1, of a word or of its first three letters in a list of lower-case words; 0 if the
+// list does not have it. The case of the word does not matter.
+func (p *timeText) findName(word, list string) int {
 	for place := 1; list != "" && len(word) >= 3; place++ {
 		name, rest, _ := strings.Cut(list, " ")
 		if strings.EqualFold(word, name) || strings.EqualFold(word, name[:3]) {
@@ -161,7 +166,7 @@ func (p *timeText) nameOf(word, list string) int {
 	return 0
 }
 
-// readAMPM reads AM or PM, if there is one, and returns the hour of the day.
+// readAMPM reads AM or PM, if there is one, and returns the hour of the day that is meant by hour.
 func (p *timeText) readAMPM(hour int) int {
 	s := strings.TrimPrefix(p.s, " ")
 	if len(s) < 2 || s[1]|0x20 != 'm' || s[0]|0x20 != 'a' && s[0]|0x20 != 'p' || len(s) > 2 && s[2] != ' ' {
@@ -174,16 +179,17 @@ func (p *timeText) readAMPM(hour int) int {
 	return hour
 }
 
-// timeText is the unread rest of a text.
+// timeText is a text that is being read as a time. Its methods take what they read off s and set ok to false if they do
+// not find it.
 type timeText struct {
-	s       string
-	whole   string // before the last word
+	s       string // what has not been read yet
+	whole   string // s before the last readLetters
 	ok      bool
 	compact bool // digits without marks between them
 	named   bool // the month has a name
 }
 
-// parseDigits takes exactly n digits; p is not ok if there are fewer.
+// parseDigits reads exactly n digits.
 func (p *timeText) parseDigits(n int) int {
 	if len(p.s) < n {
 		p.ok = false
@@ -203,14 +209,15 @@ func (p *timeText) parseDigits(n int) int {
 	return v
 }
 
-// upTo2 reads one or two digits: many tables write months, days and hours without the leading zero.
-func (p *timeText) upTo2() int {
+// parseUpTo2 reads one or two digits: many tables write months, days and hours without a leading zero.
+func (p *timeText) parseUpTo2() int {
 	if len(p.s) > 1 && isDigit(p.s[1]) {
 		return p.parseDigits(2)
 	}
 	return p.parseDigits(1)
 }
 
+// skip reads the character c if it is next, and reports whether it was.
 func (p *timeText) skip(c byte) bool {
 	if p.s == "" || p.s[0] != c {
 		return false
@@ -219,14 +226,16 @@ func (p *timeText) skip(c byte) bool {
 	return true
 }
 
+// expect reads the character c, which must be next.
 func (p *timeText) expect(c byte) {
 	if !p.skip(c) {
 		p.ok = false
 	}
 }
 
-// fraction reads one to nine digits of a second as nanoseconds; further digits are ignored.
-func (p *timeText) fraction() int64 {
+// parseFraction reads the digits of a fraction of a second, at least one, and returns nanoseconds. Digits after the
+// ninth are ignored.
+func (p *timeText) parseFraction() int64 {
 	v, n := int64(0), 0
 	for ; p.s != "" && isDigit(p.s[0]); p.s = p.s[1:] {
 		if n < 9 {
@@ -246,7 +255,7 @@ func (p *timeText) fraction() int64 {
 	return v
 }
 
-// readZone reads a zone, if there is one, and returns the seconds east of UTC of a local time.
+// readZone reads a zone, if there is one, and returns its offset in seconds east of UTC at the given local time.
 func (p *timeText) readZone(local int64) (offset int) {
 	p.s = Trim(p.s)
 	switch {
@@ -256,18 +265,18 @@ func (p *timeText) readZone(local int64) (offset int) {
 	case strings.HasPrefix(p.s, "UTC"), strings.HasPrefix(p.s, "GMT"):
 		p.s = p.s[3:]
 	case p.s[0] == '+', p.s[0] == '-':
-		offset = p.offset()
+		offset = p.parseOffset()
 	default:
 		return p.readRegion(local)
 	}
-	if strings.HasPrefix(p.s, "[") && strings.HasSuffix(p.s, "]") { // the zone's name, beside what it was
+	if strings.HasPrefix(p.s, "[") && strings.HasSuffix(p.s, "]") { // the region's name, which adds nothing
 		p.s = ""
 	}
 	return offset
 }
 
-// offset reads +hh, +hhmm or +hh:mm.
-func (p *timeText) offset() int {
+// parseOffset reads +hh, +hhmm or +hh:mm and returns seconds east of UTC.
+func (p *timeText) parseOffset() int {
 	sign := 1
 	if p.s[0] == '-' {
 		sign = -1
@@ -282,11 +291,15 @@ func (p *timeText) offset() int {
 	return sign * (hours*3600 + minutes*60)
 }
 
-// zones are the regions that were met, by name: no more than there are, since a name is written in one way.
+// zones has the regions that were met, by name. There are no more than exist, since a name is written in one way.
 var zones sync.Map
+
+// regionName matches names such as Europe/Berlin. It excludes abbreviations such as CET, which mean several things.
 var regionName = regexp.MustCompile(`^[A-Z][\w+-]*(/[\w+-]+)+$`) // no CET, which is many things
 
-// readRegion reads a name such as Europe/Berlin. Where clocks are put back, or forward, its second lookup decides.
+// readRegion reads the name of a region, such as Europe/Berlin, and returns its offset in seconds east of UTC at the
+// given local time. It first takes the local time for UTC to find an offset, and then corrects the time by that to find
+// the right one; where clocks are changed, this second result decides.
 func (p *timeText) readRegion(local int64) int {
 	name := p.s
 	p.s = ""
