@@ -30,15 +30,16 @@ func TestClean(t *testing.T) {
 	w.put("datasets", sweep.DatasetInput("clicks", "abc"), "{}")
 	w.sweepOf("night-0", true)
 	w.sweepOf("night-1", true)
-	w.put("sweeps", sweep.Names("night-1").Result(0), "{}") // `bill` and `leaderboard` read it
+	w.put("sweeps", sweep.Names("night-1").Result(0), "{}") // kept: `bill` and `leaderboard` read it
 	w.sweepOf("lost", true)
 	w.sweepOf("open", false)
-	for i := range 10 { // these are the newest
+	for i := range 10 { // --keep 10 keeps these, the newest
 		w.put("datasets", sweep.DatasetDir("clicks", fmt.Sprintf("%016x", 100+i))+"manifest.json", "newer")
 		w.sweepOf(sweep.ID(fmt.Sprintf("newer-%d", i)), true)
 	}
 	w.put("sweeps", sweep.Names("half").Attempt(0, 0)+"model.txt", "its plan was removed, and then the process died")
 
+	// What holds each item, and why the others may go.
 	var items []clean.Item
 	must.Do(t, json.Unmarshal([]byte(w.must("clean", "--keep", "10", "--json")), &items))
 	held, why := map[string]string{}, map[string]string{}
@@ -79,18 +80,21 @@ func TestClean(t *testing.T) {
 		t.Errorf("%d items, want 31: %v", len(items), held)
 	}
 
-	of := func(id sweep.ID, trial int) string {
+	// These objects may be removed.
+	modelOf := func(id sweep.ID, trial int) string {
 		return "gs://sweeps/" + sweep.Names(id).Attempt(trial, 0) + "model.txt"
 	}
 	may := []string{"gs://datasets/" + sweep.DatasetDir("clicks", "0123456789abcdef") + "manifest.json",
-		"gs://sweeps/" + sweep.Names("lost").Plan(), of("half", 0), "gs://sweeps/" + sweep.Names("lost").Conclusion(),
-		of("lost", 0), of("lost", 1), of("night-0", 1), of("night-1", 0), of("night-1", 1)}
+		"gs://sweeps/" + sweep.Names("lost").Plan(), modelOf("half", 0),
+		"gs://sweeps/" + sweep.Names("lost").Conclusion(), modelOf("lost", 0), modelOf("lost", 1),
+		modelOf("night-0", 1), modelOf("night-1", 0), modelOf("night-1", 1)}
 
+	// Nothing young is removed, whatever needs it.
 	w.now = time.Now()
 	w.says(w.must("clean", "--keep", "10"), "younger than 7 days", "0 B can be removed")
 	w.refused(2, "--keep 9 --promoted 100: use 10 nights or more", "clean", "--keep", "9")
 
-	// A sweep whose plan cannot be read may need any dataset.
+	// A sweep whose plan cannot be read may need any dataset, ended or not: all are kept.
 	w.now = time.Now().AddDate(0, 0, 60)
 	w.put("sweeps", sweep.Names("broken").Plan(), "{")
 	w.lacks(w.must("clean", "--keep", "10"), "newer versions")
@@ -99,19 +103,21 @@ func TestClean(t *testing.T) {
 	w.remove("sweeps", sweep.Names("broken").Plan())
 	w.remove("sweeps", sweep.Names("broken").Conclusion())
 
+	// What was promoted is still whole.
 	w.removes(may)
 	w.says(w.must("registry", "reproduce", "ctr@1"), ": the same bytes")
 }
 
-// removes checks that --yes removes exactly these objects, ascending, and says so once.
+// removes checks that `clean --yes` removes exactly the objects may, which ascend: not in the run that lists them
+// first, but in one that is clean.Notice later, and once.
 func (w *world) removes(may []string) {
 	w.t.Helper()
 	all := w.objects()
 	out := w.must("clean", "--keep", "10", "--yes")
 	if !strings.Contains(out, "2.0 KiB can be removed; nothing was removed: a run at least 12 hours from now") ||
 		len(w.objects()) != len(all)+1 {
-		w.t.Errorf("the first run says\n%s\nand leaves %d objects, want %d, and what it wrote down", out,
-			len(w.objects()), len(all))
+		w.t.Errorf("the first run says\n%s\nand leaves %d objects; want 2.0 KiB that can be removed, the %d objects "+
+			"that were there, and its note", out, len(w.objects()), len(all))
 	}
 	w.now = w.now.Add(clean.Notice)
 	before := w.objects()
@@ -134,11 +140,12 @@ func (w *world) removes(may []string) {
 	}
 	if out := w.must("clean", "--keep", "10", "--yes"); !strings.HasSuffix(out, "removed 0 B\n") ||
 		len(w.objects()) != len(after) {
-		w.t.Errorf("once more it says %q, and there are %d objects, want %d", out, len(w.objects()), len(after))
+		w.t.Errorf("a third run says %q, and leaves %d objects; want 0 B removed, and %d", out, len(w.objects()),
+			len(after))
 	}
 }
 
-// objects are the URLs of all, ascending.
+// objects returns the URLs of all objects of all buckets, ascending.
 func (w *world) objects() (all []string) {
 	for name, s := range w.buckets {
 		for a, err := range s.List(w.t.Context(), "") {
@@ -150,13 +157,15 @@ func (w *world) objects() (all []string) {
 	return all
 }
 
+// remove removes an object, which has to exist.
 func (w *world) remove(bucket, object string) {
 	w.t.Helper()
 	a := must.Get(w.buckets[bucket].Stat(w.t.Context(), object))(w.t)
 	must.Do(w.t, w.buckets[bucket].(blob.Remover).Remove(w.t.Context(), object, a.Generation))
 }
 
-// sweepOf writes a sweep of two trials.
+// sweepOf writes a sweep of two trials: its plan, a model of each trial and, if it ended, a conclusion without a
+// winner.
 func (w *world) sweepOf(id sweep.ID, ended bool) {
 	w.t.Helper()
 	p := sweep.Plan{Format: 1, Sweep: id, Dataset: sweep.DatasetRef{Name: "clicks", Version: "fedcba9876543210"},
@@ -177,13 +186,14 @@ func (w *world) sweepOf(id sweep.ID, ended bool) {
 		Outcome: sweep.OutcomeNoWinner, Reason: "x", At: w.now}))(w.t)
 }
 
-// TestRemovedMeanwhile: a dataset whose manifest goes while its sweep is planned is missed before the plan is written,
-// so that its id is not spent. One that is there is renewed before, so that `launcher clean` leaves it.
+// TestRemovedMeanwhile: when a dataset's manifest is removed or damaged while its sweep is planned, the launcher
+// notices before it writes the plan, so the sweep's id is not spent. A manifest that is there is renewed before the
+// plan is written, so that `launcher clean` leaves it.
 func TestRemovedMeanwhile(t *testing.T) {
 	for _, c := range []struct {
-		name            string
-		code, submitted int
-	}{{"gone", 4, 0}, {"there", 0, 1}, {"damaged", 3, 0}} {
+		name            string // what becomes of the manifest
+		code, submitted int    // the exit code, and how often the job is submitted
+	}{{"gone", sweep.ExitNotFound, 0}, {"there", 0, 1}, {"damaged", sweep.ExitInput, 0}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newStagedWorld(t)
@@ -193,7 +203,7 @@ func TestRemovedMeanwhile(t *testing.T) {
 				w.buckets["sweeps"] = blobtest.Before(w.buckets["sweeps"], blobtest.Put,
 					func(_ context.Context, name string) error {
 						if strings.HasPrefix(name, sweep.PlansPrefix) && w.manifest() <= before {
-							t.Error("the manifest is not renewed before the plan is written")
+							t.Error("the manifest was not renewed when the plan was written, want a newer generation")
 						}
 						return nil
 					})
@@ -203,18 +213,18 @@ func TestRemovedMeanwhile(t *testing.T) {
 					w.refused(c.code, "", "sweep", spec, "--id", "night", "--no-wait")
 				}
 				if w.jobs.submitted["night"] != c.submitted {
-					t.Errorf("submitted %v, want %d", w.jobs.submitted, c.submitted)
+					t.Errorf("submitted %v, want night %d times", w.jobs.submitted, c.submitted)
 				}
 				_, _, err := sweepstore.New(w.buckets["sweeps"], "night").Plan(t.Context())
 				if (err == nil) != (c.submitted == 1) {
-					t.Errorf("the plan: got %v, want one only of a sweep that runs", err)
+					t.Errorf("reading the plan: %v, want a plan only of a sweep that was submitted", err)
 				}
 			})
 		})
 	}
 }
 
-// manifest is the generation of the dataset's manifest.
+// manifest returns the generation of the only dataset's manifest, 0 if there is none.
 func (w *world) manifest() blob.Generation {
 	for a, err := range w.buckets["datasets"].List(w.t.Context(), "") {
 		must.Do(w.t, err)
@@ -225,7 +235,7 @@ func (w *world) manifest() blob.Generation {
 	return 0
 }
 
-// hide removes or damages all manifests.
+// hide removes (gone) or damages (damaged) all manifests; any other word leaves them.
 func (w *world) hide(how string) {
 	for _, o := range w.objects() {
 		name, ok := strings.CutPrefix(o, "gs://datasets/")
@@ -241,7 +251,7 @@ func (w *world) hide(how string) {
 	}
 }
 
-// TestDeletedVersionsFiles: the files of a deleted version are listed with their URLs, and left alone.
+// TestDeletedVersionsFiles: clean lists the files of a deleted version with their URLs, and removes none of them.
 func TestDeletedVersionsFiles(t *testing.T) {
 	w := newWorld(t)
 	w.now = time.Now().AddDate(0, 0, 60)
@@ -255,10 +265,10 @@ func TestDeletedVersionsFiles(t *testing.T) {
 	}
 	before := w.objects()
 	if len(urls) < 5 || slices.ContainsFunc(urls, func(u string) bool { return !slices.Contains(before, u) }) {
-		t.Errorf("listed are %q, want the files of the version, among %q", urls, before)
+		t.Errorf("listed are %q, want 5 files of the version or more, all of them among %q", urls, before)
 	}
 	w.must("clean", "--yes")
 	if now := w.objects(); len(now) != len(before) {
-		t.Errorf("there are %d objects, and were %d; want as many", len(now), len(before))
+		t.Errorf("clean --yes left %d objects, want all %d", len(now), len(before))
 	}
 }

@@ -23,7 +23,8 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// TestTooLateToCancel has a sweep that the aggregator is concluding.
+// TestTooLateToCancel: once the aggregator has begun to conclude a sweep, cancel refuses, and writes nothing that the
+// aggregator would obey.
 func TestTooLateToCancel(t *testing.T) {
 	w := newStagedWorld(t)
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--no-wait", "--id", "night-1")
@@ -32,12 +33,12 @@ func TestTooLateToCancel(t *testing.T) {
 	w.refused(sweep.ExitConflict, "too late to cancel", "cancel", "night-1")
 	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.Names("night-1").Cancel()); !errors.Is(err,
 		blob.ErrNotExist) {
-		t.Errorf("it was cancelled: %v", err)
+		t.Errorf("the object that cancels the sweep: %v, want that it does not exist", err)
 	}
 }
 
 // TestStageShowsTheDataset: stage shows columns, kinds, splits and the place of the dataset, and says if it was staged
-// before.
+// before. --out puts it in a folder or in a bucket, and --dry-run puts it nowhere.
 func TestStageShowsTheDataset(t *testing.T) {
 	w := newWorld(t)
 	out := w.staged()
@@ -60,19 +61,20 @@ func TestStageShowsTheDataset(t *testing.T) {
 	}
 	w.must("stage", filepath.Join(w.dir, "dataset.yaml"), "--out", folder)
 	if _, err := dataset.ReadManifest(filepath.Join(folder, "clicks", m.Version)); err != nil {
-		t.Error(err)
+		t.Errorf("stage --out of a folder: %v, want the dataset's manifest in it", err)
 	}
 	w.must("stage", filepath.Join(w.dir, "dataset.yaml"), "--out", "gs://registry/some/where")
 	if _, err := w.buckets["registry"].Stat(t.Context(), "some/where/"+sweep.DatasetDir("clicks", m.Version)+
 		"manifest.json"); err != nil {
-		t.Error(err)
+		t.Errorf("stage --out of a bucket: %v, want the dataset's manifest in it", err)
 	}
 	w.refused(sweep.ExitUsage, "gs://", "stage", filepath.Join(w.dir, "dataset.yaml"), "--out", "gs://")
 	w.refused(sweep.ExitUsage, "..", "stage", filepath.Join(w.dir, "dataset.yaml"), "--out", "gs://registry/../x")
 	w.refused(sweep.ExitNotFound, "nowhere.yaml", "stage", "nowhere.yaml")
 }
 
-// TestSweepFromPlanToWinner: sweep shows its trials as they end, the winner and what became of it.
+// TestSweepFromPlanToWinner: sweep shows its trials as they end, the winner and what became of it. The commands that
+// read an ended sweep agree with it, and a second sweep command submits nothing.
 func TestSweepFromPlanToWinner(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
@@ -123,7 +125,7 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	w.says(w.must("status"), "unreadable", string(id))
 	w.refused(sweep.ExitInput, "sweep broken:", "status", "broken")
 
-	// Nor does a conclusion.
+	// Nor does a conclusion that cannot be read.
 	must.Get(w.buckets["sweeps"].Put(t.Context(), sweep.Names(id).Conclusion(), blob.Any, strings.NewReader("{")))(t)
 	if out := w.must("status"); strings.Count(out, "unreadable") != 2 {
 		t.Errorf("status with a damaged plan and a damaged conclusion: want both called unreadable\n%s", out)
@@ -131,7 +133,8 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	w.refused(sweep.ExitInput, "not a conclusion", "status", string(id))
 }
 
-// TestNoPlanWithoutBatch: a plan without a job would be concluded, and its id would be spent.
+// TestNoPlanWithoutBatch: while Batch does not answer, no plan is written. A plan without a job would be concluded, and
+// its id would be spent.
 func TestNoPlanWithoutBatch(t *testing.T) {
 	w := newStagedWorld(t)
 	w.jobs.away = errors.New("no answer")
@@ -139,7 +142,8 @@ func TestNoPlanWithoutBatch(t *testing.T) {
 	w.empty("sweeps")
 }
 
-// TestCtrlCSaysThatTheSweepGoesOn stops watching.
+// TestCtrlCSaysThatTheSweepGoesOn: Ctrl-C ends the watching, not the sweep; the launcher says so, and how to watch it
+// again.
 func TestCtrlCSaysThatTheSweepGoesOn(t *testing.T) {
 	w := newStagedWorld(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -170,7 +174,8 @@ func TestSweepIDs(t *testing.T) {
 	w.refused(sweep.ExitUsage, "sweep id", "sweep", file, "--id", "../x")
 }
 
-// TestSubmissionThatFailsIsTakenUp: the plan is written before the job is submitted, so the next run can submit it.
+// TestSubmissionThatFailsIsTakenUp: the plan is written before the job is submitted, so when the submission fails, the
+// same command submits it later.
 func TestSubmissionThatFailsIsTakenUp(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
@@ -179,7 +184,7 @@ func TestSubmissionThatFailsIsTakenUp(t *testing.T) {
 	w.jobs.err = nil
 	w.must("sweep", file, "--id", "x", "--no-wait")
 	if w.jobs.submitted["x"] != 1 {
-		t.Errorf("submitted %d times, want once", w.jobs.submitted["x"])
+		t.Errorf("sweep x was submitted %d times, want once", w.jobs.submitted["x"])
 	}
 }
 
@@ -203,7 +208,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 	}
 }
 
-// TestCancel: cancel ends the job of a sweep, and says so.
+// TestCancel: cancel ends the job of a sweep, and says so. Its object is created once, and a watcher learns of it.
 func TestCancel(t *testing.T) {
 	w := newStagedWorld(t)
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
@@ -219,11 +224,11 @@ func TestCancel(t *testing.T) {
 	w.refused(sweep.ExitNoWinner, "cancelled", "watch", "x")
 	w.must("cancel", "x")
 	if again := read(); again != first {
-		t.Errorf("cancelling again made %s of %s; it is created once", again, first)
+		t.Errorf("cancelling again made %s of %s; want it created once", again, first)
 	}
 }
 
-// TestLsShowsTheNewestFirst: names do not tell the time.
+// TestLsShowsTheNewestFirst: status without an id lists sweeps by the time of their plans, not by their names.
 func TestLsShowsTheNewestFirst(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
@@ -240,11 +245,12 @@ func TestLsShowsTheNewestFirst(t *testing.T) {
 		ids = append(ids, l.ID)
 	}
 	if order := strings.Join(ids, " "); order != "b-third z-second m-first a-broken" {
-		t.Errorf("ls lists %s, expected the newest first and what cannot be read last", order)
+		t.Errorf("status lists %s, expected b-third z-second m-first a-broken: the newest first, and last what cannot "+
+			"be read", order)
 	}
 }
 
-// TestRollbackTo goes back past a version, and only to one that was the champion.
+// TestRollbackTo: --to goes back past a version, and only to one that was the champion.
 func TestRollbackTo(t *testing.T) {
 	w := newWorld(t)
 	w.register(4)
@@ -257,13 +263,14 @@ func TestRollbackTo(t *testing.T) {
 	w.refused(sweep.ExitUsage, "--to is 0", "registry", "rollback", "ctr", "--to", "0", "--why", "a test")
 	w.says(w.must("registry", "rollback", "ctr", "--to", "3", "--why", "a test"), "already")
 	w.says(w.must("registry", "rollback", "ctr", "--to", "1", "--why", "a test"), "version 3 -> 1")
-	// Nothing is before 1, though the champion has pointed elsewhere.
+	// Nothing was champion before version 1, though 3 was in between.
 	w.refused(sweep.ExitNotFound, "champion of ctr has no earlier version to return to", "registry", "rollback",
 		"ctr", "--why", "a test")
 	w.says(w.must("registry", "show", "ctr", "--history"), "3 -> 1")
 }
 
-// TestParametersOfAResultCanBeFedBack: all of them, as in result.json, including empty lists of columns.
+// TestParametersOfAResultCanBeFedBack: a spec takes all parameters of a result.json, including empty lists of columns,
+// as fixed values and in a grid.
 func TestParametersOfAResultCanBeFedBack(t *testing.T) {
 	text := must.Get(json.Marshal(gbt.Defaults().Map()))(t)
 	var params map[string]any
@@ -284,7 +291,7 @@ func TestParametersOfAResultCanBeFedBack(t *testing.T) {
 	}
 }
 
-// TestWordsOnScreens: outcomes are in words there, and as they are stored with --json.
+// TestWordsOnScreens: commands show an outcome in words, and as it is stored with --json.
 func TestWordsOnScreens(t *testing.T) {
 	w := newStagedWorld(t)
 	w.jobs.run = w.concluded(sweep.OutcomeNoWinner)
@@ -296,18 +303,20 @@ func TestWordsOnScreens(t *testing.T) {
 	w.refused(sweep.ExitConflict, "has ended (no winner)", "cancel", "night-1")
 }
 
-// TestFirstThingFirst: a wrong number is named by what is expected, a missing reason with the command.
+// TestFirstThingFirst: the refusal of a wrong number says first what is expected, that of a missing reason the command
+// to give.
 func TestFirstThingFirst(t *testing.T) {
 	w := newWorld(t)
 	w.refused(sweep.ExitUsage, `--days "x": expected a whole number`, "nights", "ctr", "--days", "x")
 	w.refused(sweep.ExitUsage, "give --why: launcher datasets accept", "datasets", "accept", "clicks")
 }
 
-// TestLogOfALauncherNobodyWatches runs the launcher as a Cloud Run job: its log can be found by the sweep's trace.
+// TestLogOfALauncherNobodyWatches: as a Cloud Run job the launcher writes log lines, which are found by the sweep's
+// trace; a person gets none.
 func TestLogOfALauncherNobodyWatches(t *testing.T) {
 	w := newStagedWorld(t)
 	if _, _, errOut := w.run("sweep", w.file("sweep.yaml", sweepYAML), "--no-wait", "--id", "night-0"); errOut != "" {
-		t.Errorf("people get no log lines: %s", errOut)
+		t.Errorf("a person got log lines, want none: %s", errOut)
 	}
 	w.env = map[string]string{"COPPICE_LOG": "json"}
 	code, _, errOut := w.run("sweep", w.file("sweep.yaml", sweepYAML), "--no-wait", "--id", "night-1")
@@ -335,7 +344,8 @@ func commandsIn(text string) (names []string) {
 	return names
 }
 
-// TestHelpStartsWithSevenCommands: a newcomer sees first what makes a first model, and every command in some group.
+// TestHelpStartsWithSevenCommands: the help begins with the commands that make a first model, and has every other one
+// in some group.
 func TestHelpStartsWithSevenCommands(t *testing.T) {
 	out := newWorld(t).must("--help")
 	_, rest, found := strings.Cut(out, "\nStart, in this order:\n")
@@ -352,7 +362,7 @@ func TestHelpStartsWithSevenCommands(t *testing.T) {
 	}
 }
 
-// TestEveryHelpHasAnExample, of the command itself.
+// TestEveryHelpHasAnExample: the help of every command has an example of that command, and lines that fit a terminal.
 func TestEveryHelpHasAnExample(t *testing.T) {
 	w := newWorld(t)
 	var visit func(path ...string)
@@ -360,10 +370,10 @@ func TestEveryHelpHasAnExample(t *testing.T) {
 		out := w.must(append(slices.Clone(path), "--help")...)
 		_, example, found := strings.Cut(out, "\nExamples:\n")
 		if !found || !strings.Contains(example, "launcher "+strings.Join(path, " ")) {
-			t.Errorf("the help of %v has no example:\n%s", path, out)
+			t.Errorf("the help of %v has no example of it, want one:\n%s", path, out)
 		}
-		before, after, _ := strings.Cut(out, "\nExamples:\n") // which are lines to copy
-		_, after, _ = strings.Cut(after, "\n\n")
+		before, after, _ := strings.Cut(out, "\nExamples:\n")
+		_, after, _ = strings.Cut(after, "\n\n") // without the examples, which are lines to copy and may be longer
 		for _, line := range strings.Split(before+after, "\n") {
 			if n := len([]rune(line)); n > 80 {
 				t.Errorf("the help of %v has a line of %d characters, want at most the 80 of a terminal that does not "+
@@ -372,7 +382,7 @@ func TestEveryHelpHasAnExample(t *testing.T) {
 		}
 		for _, line := range strings.Split(out, "\n") {
 			if n := len([]rune(line)); n > 130 {
-				t.Errorf("the help of %v has an example of %d characters: %s", path, n, line)
+				t.Errorf("the help of %v has an example of %d characters, want at most 130: %s", path, n, line)
 			}
 		}
 		if _, list, ok := strings.Cut(out, "Commands:\n"); ok && len(path) > 0 {

@@ -49,7 +49,7 @@ func TestPredictRefusesAFlippedByte(t *testing.T) {
 		put(good)
 	}
 	if _, err := os.Stat(out); err == nil {
-		t.Error("something was scored with a damaged version")
+		t.Error("a damaged version has scored rows, want no output")
 	}
 	w.must("predict", "--model", "ctr", "--in", in, "--out", out)
 }
@@ -69,7 +69,7 @@ func TestPlanRefusesAnAlteredManifest(t *testing.T) {
 		}
 		text, _ := must.Get2(blob.ReadAll(t.Context(), store, attrs.Name, 1<<20))(t)
 		bad := bytes.Replace(text, []byte(`"missing_bin":-1`), []byte(`"missing_bin":-2`), 1)
-		if bytes.Equal(bad, text) {
+		if bytes.Equal(bad, text) { // every column has missing values
 			bad = bytes.Replace(text, []byte(`"rows":`), []byte(`"rows":1`), 1)
 		}
 		must.Get(store.Put(t.Context(), attrs.Name, blob.Any, bytes.NewReader(bad)))(t)
@@ -77,9 +77,9 @@ func TestPlanRefusesAnAlteredManifest(t *testing.T) {
 	w.refused(sweep.ExitInput, "manifest", "sweep", spec, "--dry-run")
 }
 
-// TestFaultsOfEveryObject is the matrix of what people see of a sweep with an object with which something is wrong for
-// good, by the table of internal/sweep/WIRE.md. A row is a kind of objects, the columns are the faults. A cell has the
-// exit codes of status, leaderboard and ls.
+// TestFaultsOfEveryObject: what a person sees of a sweep of which one object is damaged or out of reach for good, by
+// the table of internal/sweep/WIRE.md. A row is a kind of object, and its columns are blobtest.Faults. A cell has the
+// exit codes of `status x`, `leaderboard x` and `status`, which lists all sweeps.
 func TestFaultsOfEveryObject(t *testing.T) {
 	running, ended := newWorld(t), newWorld(t)
 	ended.jobs.run = ended.concluded(sweep.OutcomeWinner)
@@ -119,8 +119,8 @@ func TestFaultsOfEveryObject(t *testing.T) {
 	names := sweep.Names("x")
 	for _, row := range []struct {
 		kind, name string
-		of         *world
-		want       [5]string // of blobtest.Faults
+		of         *world    // whose sweep has the object
+		want       [5]string // by fault, in the order of blobtest.Faults
 	}{
 		{"plan", names.Plan(), running, [5]string{"3 3 0", "6 6 0", "1 1 0", "3 3 0", "4 4 0"}},
 		{"claim", names.Claim(1, 0), running, [5]string{"0 0 0", "0 0 0", "0 0 0", "0 0 0", "0 0 0"}},
@@ -155,7 +155,8 @@ func TestFaultsOfEveryObject(t *testing.T) {
 	}
 }
 
-// TestExitCodes pins the exit codes of errors that are not simply of a kind.
+// TestExitCodes: errors that are not simply of a problem.Kind have the exit codes that docs and scripts rely on,
+// wrapped or not.
 func TestExitCodes(t *testing.T) {
 	conflict := problem.New(problem.Conflict, "x")
 	for name, tc := range map[string]struct {
@@ -180,11 +181,11 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// hostile clears the screen, rings, and reverses the text after it; in C0, in C1, by bidirectional and by invisible
-// characters.
+// hostile is a text that would clear the screen, ring, colour and reverse what follows: it has control characters of C0
+// and C1, bidirectional and invisible ones.
 const hostile = "x\x1b[2J\x07\u009b31m\u202e\u2066y\u200b\ufeffz\x7f"
 
-// obeyed are the characters of text that a terminal would obey, or not show.
+// obeyed returns the characters of text that a terminal would obey, or not show.
 func obeyed(text string) []rune {
 	var found []rune
 	for _, r := range text {
@@ -195,8 +196,8 @@ func obeyed(text string) []rune {
 	return found
 }
 
-// TestOutsidersDoNotCommandTheTerminal: the contents of tables, tasks' texts and typing errors are shown harmlessly in
-// every output.
+// TestOutsidersDoNotCommandTheTerminal: whatever a table, a task or an argument holds, every command shows it without a
+// character that a terminal would obey.
 func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
@@ -258,10 +259,10 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 	} {
 		_, out, errOut := w.run(line...)
 		if found := obeyed(out + errOut); len(found) > 0 {
-			t.Errorf("%q lets %U through:\n%q\n%q", line, found, out, errOut)
+			t.Errorf("%q lets %U through, want no such character:\n%q\n%q", line, found, out, errOut)
 		}
 		if out+errOut == "" {
-			t.Errorf("%q has no effect", line)
+			t.Errorf("%q prints nothing, want a result or an error", line)
 		}
 	}
 
@@ -269,26 +270,27 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 	out, columns := w.must("stage", spec), w.must("stage", spec, "--json")
 	if !strings.Contains(out, `\u001b[2J`) || !strings.Contains(out, `a\u202e\u200b\u009b`) ||
 		!strings.Contains(columns, `"a\u202e\u200b\u009b"`) {
-		t.Errorf("the hostile columns are not shown:\n%s", out)
+		t.Errorf("want the hostile columns and values shown, escaped:\n%s\n%s", out, columns)
 	}
 }
 
-// TestStagingReportsOfJobs: a task's text arrives through an object.
+// TestStagingReportsOfJobs: the error of a staging job, whose text a task wrote into an object, reaches the terminal
+// without a character that it would obey.
 func TestStagingReportsOfJobs(t *testing.T) {
 	err := &cloudjob.FailedError{Job: hostile, State: hostile, Text: hostile, Code: sweep.ExitInput}
 	if err.Error() == "" {
-		t.Fatal("it says nothing")
+		t.Fatal("the error of a failed job is empty, want its text")
 	}
 	w := newWorld(t)
 	w.jobs.err = err
 	w.staged()
 	_, out, errOut := w.run("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
 	if found := obeyed(out + errOut); len(found) > 0 || errOut == "" {
-		t.Errorf("the error is empty, or lets a control character through: %U in %q", found, errOut)
+		t.Errorf("the error is %q and lets %U through; want a text, and no such character", errOut, found)
 	}
 }
 
-// TestLongValuesMakeNoLongErrors: 5,000 characters are shown by their beginning and end.
+// TestLongValuesMakeNoLongErrors: an error shows a value of 5,000 characters by its beginning and end.
 func TestLongValuesMakeNoLongErrors(t *testing.T) {
 	w := newStagedWorld(t)
 	w.register(1)
@@ -309,13 +311,13 @@ func TestLongValuesMakeNoLongErrors(t *testing.T) {
 	} {
 		code, out, errOut := w.run(line...)
 		if code == 0 || utf8.RuneCountInString(errOut) > 1200 {
-			t.Errorf("%.60q ended with %d and %d characters: %.200q ... %s", line, code, utf8.RuneCountInString(errOut),
-				errOut, out)
+			t.Errorf("%.60q ended with %d and an error of %d characters, want a failure and at most 1200: %.200q ... "+
+				"%s", line, code, utf8.RuneCountInString(errOut), errOut, out)
 		}
 	}
 }
 
-// TestFilesAreWrittenAsTheyAre: a version's file that is redirected keeps its bytes.
+// TestFilesAreWrittenAsTheyAre: `registry show --file` prints a version's file with the bytes that are stored.
 func TestFilesAreWrittenAsTheyAre(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)

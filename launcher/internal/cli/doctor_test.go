@@ -25,7 +25,7 @@ import (
 	"coppice/launcher/internal/doctor"
 )
 
-// unknown is a project of which only the caller can be read, and whose scores topic is missing.
+// unknown is a project of which only the caller can be read; its topics are missing, and all else is not known.
 type unknown struct{}
 
 func (unknown) Caller(context.Context) (string, error) { return "ana@example.com", nil }
@@ -42,7 +42,7 @@ func (unknown) Region(context.Context) (setup.Region, error) {
 }
 func (unknown) Offered(context.Context, string, string) error { return setup.ErrNotImitated }
 
-// examined runs the command with a project that Inspect opens.
+// examined runs a command line on the project that inspect opens, and returns what it prints.
 func (w *world) examined(inspect func(context.Context, Env) (doctor.Cloud, error), args ...string) (code int, out,
 	errOut string) {
 	var o, e bytes.Buffer
@@ -60,7 +60,8 @@ func (w *world) examined(inspect func(context.Context, Env) (doctor.Cloud, error
 	return code, o.String(), e.String()
 }
 
-// TestDoctor: doctor shows who asks, what is in order and each problem with its remedy, and ends with a code.
+// TestDoctor: doctor shows who asks, what is in order and, first, each problem with its remedy. Its exit code says
+// whether the setup, the spec or the command line is at fault.
 func TestDoctor(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
@@ -69,11 +70,11 @@ func TestDoctor(t *testing.T) {
 	w.says(out, "ana@example.com", "problem", "projects/p/topics/coppice-scores: it does not exist",
 		"\nterraform apply\n", " ok, 1 problem, ", "it is staged", "4 trials")
 	if code != sweep.ExitSetup || !strings.HasSuffix(errOut, "1 problem; the command next to it fixes it\n") {
-		t.Errorf("one right is missing: exit code %d, output %s; want the code for a faulty setup, and one problem "+
+		t.Errorf("the topic is missing: exit code %d, output %s; want the code for a faulty setup, and one problem "+
 			"counted", code, errOut)
 	}
 	if strings.Index(out, "│ problem") > strings.Index(out, "│ ok") {
-		t.Errorf("the problem is not shown first:\n%s", out)
+		t.Errorf("want the problem above what is in order:\n%s", out)
 	}
 
 	code, out, _ = w.examined(open, "doctor", "--json")
@@ -91,7 +92,8 @@ func TestDoctor(t *testing.T) {
 	} {
 		code, out, errOut := w.examined(open, "doctor", tc[0])
 		if code == 0 || out != "" || !strings.Contains(errOut, tc[1]) {
-			t.Errorf("a spec that %s: exit code %d, expected a refusal that says %q\n%s%s", name, code, tc[1], out, errOut)
+			t.Errorf("a spec that %s: exit code %d, expected a refusal that says %q\n%s%s", name, code, tc[1], out,
+				errOut)
 		}
 	}
 
@@ -100,21 +102,23 @@ func TestDoctor(t *testing.T) {
 	}
 	if code, _, errOut := w.examined(none, "doctor"); code != sweep.ExitSetup ||
 		!strings.Contains(errOut, "gcloud auth application-default login") {
-		t.Errorf("no credentials: %d\n%s", code, errOut)
+		t.Errorf("without credentials: exit code %d, want %d and the command that logs in\n%s", code, sweep.ExitSetup,
+			errOut)
 	}
 	if code, _, errOut := w.examined(open, "doctor", "a", "b"); code != sweep.ExitUsage {
 		t.Errorf("doctor with two arguments: exit code %d, output %s; want the code for wrong usage", code, errOut)
 	}
 }
 
-// newAccount is a new account, which has 12 vCPUs in all regions.
+// newAccount is the project of a new account: its quota is 12 vCPUs in all regions, and all else is not known.
 type newAccount struct{ unknown }
 
 func (newAccount) Region(context.Context) (setup.Region, error) {
 	return setup.Region{Quotas: map[string]setup.Quota{setup.CPUsAllRegions: {Limit: 12}}}, nil
 }
 
-// TestPlansAreComparedWithQuotas: a plan says what it exceeds or that this is not known, and fails for neither.
+// TestPlansAreComparedWithQuotas: a plan says which quota its machines exceed, or that the quotas could not be read,
+// and fails for neither. In a local cloud, which has no quotas, it says nothing.
 func TestPlansAreComparedWithQuotas(t *testing.T) {
 	w := newStagedWorld(t)
 	large := w.file("large.yaml", strings.Replace(sweepYAML, "n2-highmem-2", "n2-highmem-64", 1))
@@ -137,14 +141,15 @@ func TestPlansAreComparedWithQuotas(t *testing.T) {
 	}
 }
 
-// TestDoctorOnACluster: nothing of Google is asked.
+// TestDoctorOnACluster: with a cluster's engine, doctor refuses and names the cluster's own command; it asks Google
+// nothing.
 func TestDoctorOnACluster(t *testing.T) {
 	w := newWorld(t)
 	w.env = map[string]string{"COPPICE_ENGINE": "slurm"}
 	w.refused(2, "COPPICE_ENGINE is slurm; `sinfo`", "doctor")
 }
 
-// swept runs a sweep that ends at once, and returns its id.
+// swept runs the sweep of a file without waiting, and returns its id.
 func (w *world) swept(file string) string {
 	w.t.Helper()
 	var s struct{ Sweep string }
@@ -152,7 +157,8 @@ func (w *world) swept(file string) string {
 	return s.Sweep
 }
 
-// TestACluster: machines that are described have no price: neither plan, bill nor page makes one up.
+// TestACluster: machines that a spec describes by vCPUs and memory have no price, and neither plan, bill nor report
+// makes one up.
 func TestACluster(t *testing.T) {
 	w := newWorld(t)
 	w.free = true
@@ -171,11 +177,11 @@ func TestACluster(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "sweep.html")
 	w.must("report", id, "--out", page)
 	if text := string(must.Get(os.ReadFile(page))(t)); strings.Contains(text, "What it cost") {
-		t.Error("the page of a sweep on a cluster says what it cost")
+		t.Error("the report of a sweep on a cluster says what it cost, want no such part")
 	}
 }
 
-// TestWaitingForDays: a job of an ended sweep that still waits for machines is cancelled days later, too.
+// TestWaitingForDays: watch cancels the job of an ended sweep that still waits for machines, even days after the end.
 func TestWaitingForDays(t *testing.T) {
 	w := newStagedWorld(t)
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
@@ -185,20 +191,20 @@ func TestWaitingForDays(t *testing.T) {
 	w.jobs.status, w.now = &engine.JobStatus{State: engine.Waiting}, w.now.Add(5*24*time.Hour)
 	w.must("watch", id)
 	if !w.jobs.cancelled {
-		t.Error("after five days the job waits for machines on")
+		t.Error("five days after the sweep's end its job still waits for machines, want it cancelled")
 	}
 }
 
-// TestTakesLocal: which commands continue in a local cloud. fit does whatever cloud the environment names, so that an
-// experiment lands in no production; others only where there is no cloud, and one has been made before.
+// TestTakesLocal: which commands continue in a local cloud. fit does, whatever cloud the environment names, so that no
+// experiment lands in production. Others do only where the environment names no cloud and a local one has been made.
 func TestTakesLocal(t *testing.T) {
 	made := t.TempDir()
 	must.Do(t, os.WriteFile(filepath.Join(made, "lock"), nil, 0o644))
 	production := map[string]string{"COPPICE_PROJECT": "p", "COPPICE_SWEEPS_BUCKET": "b"}
 	for name, tc := range map[string]struct {
 		env   map[string]string
-		local string
-		want  string
+		local string // what the command asks for (Setup.local)
+		want  string // the folder of the local cloud; "" if the command stays
 	}{
 		"fit, no cloud":                     {nil, "data", "data"},
 		"fit, production":                   {production, "data", "data"},
@@ -220,7 +226,8 @@ func TestTakesLocal(t *testing.T) {
 	}
 }
 
-// TestFitMakesItsFolder: the first fit makes the folder that COPPICE_LOCAL names, and --data goes before it.
+// TestFitMakesItsFolder: the first fit continues in the folder that --data names, or else COPPICE_LOCAL, or else in
+// coppice-data.
 func TestFitMakesItsFolder(t *testing.T) {
 	for want, tc := range map[string]struct {
 		env  map[string]string
@@ -236,30 +243,33 @@ func TestFitMakesItsFolder(t *testing.T) {
 		cmd := fitCommand(w)
 		cmd.SetArgs(append([]string{"t.csv", "--label", "y"}, tc.args...))
 		if err := cmd.ExecuteContext(t.Context()); err != nil || got != want {
-			t.Errorf("fit goes on in %q, %v, want %q", got, err, want)
+			t.Errorf("fit continues in %q, %v; want %q", got, err, want)
 		}
 	}
 }
 
-// TestFitInTheCloudNamesIt: without a cloud in the environment its variables are named, not a local cloud.
+// TestFitInTheCloudNamesIt: fit --where batch without a cloud in the environment says which variables are missing, and
+// does not take a local cloud instead.
 func TestFitInTheCloudNamesIt(t *testing.T) {
 	w := &Setup{World: program.World{Env: envconfig.MapLookuper(map[string]string{"COPPICE_LOCAL": t.TempDir()})},
 		Local: func(string, []string) error { return nil }}
 	cmd := fitCommand(w)
 	cmd.SetArgs([]string{"t.csv", "--label", "y", "--where", "batch", "--name", "t"})
 	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "COPPICE_PROJECT") {
-		t.Errorf("%v, want that COPPICE_PROJECT is named", err)
+		t.Errorf("fit --where batch without a cloud: %v, want that COPPICE_PROJECT is named", err)
 	}
 }
 
-// TestFitInTheCloudIsNamed: a table's file name is no reason to become the dataset and the model of the nights.
+// TestFitInTheCloudIsNamed: in the cloud fit wants --name, since a table's file name should not by accident become the
+// dataset and the model of the nights.
 func TestFitInTheCloudIsNamed(t *testing.T) {
 	w := newWorld(t)
 	w.refused(sweep.ExitUsage, "--where batch needs --name", "fit", w.file("t.csv", "a,y\n1,0\n"), "--label", "y",
 		"--where", "batch")
 }
 
-// TestFitNamesTheFlag: what is wrong in the specs that fit makes is said of its flags, before anything is staged.
+// TestFitNamesTheFlag: a fault in the specs that fit makes is reported as one of the flag it came from, before anything
+// is staged.
 func TestFitNamesTheFlag(t *testing.T) {
 	w := newWorld(t)
 	table := w.file("t.csv", "a,y\n"+strings.Repeat("1,0\n2,1\n3,0\n", 9))
@@ -273,7 +283,7 @@ func TestFitNamesTheFlag(t *testing.T) {
 	}
 }
 
-// TestServeOfNothing: a model that the registry does not have is not waited for.
+// TestServeOfNothing: serve refuses at once a model that the registry does not have; it does not wait for it.
 func TestServeOfNothing(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
@@ -283,7 +293,7 @@ func TestServeOfNothing(t *testing.T) {
 	}
 }
 
-// TestFitOfAnotherLabel: a name is of one label, whatever version is its newest or its champion.
+// TestFitOfAnotherLabel: fit refuses the name of a model that predicts another label, even one that has no champion.
 func TestFitOfAnotherLabel(t *testing.T) {
 	w := newWorld(t)
 	must.Get(registry.New(w.buckets["registry"]).Register(t.Context(), "t", "sweep-0", map[string][]byte{

@@ -24,7 +24,7 @@ import (
 	"coppice/internal/must"
 )
 
-// writtenFile writes a file with a function, and returns its size.
+// writtenFile makes a file of what write writes, and returns its size in bytes.
 func writtenFile(t *testing.T, path string, write func(io.Writer) error) int64 {
 	t.Helper()
 	f := must.Get(os.Create(path))(t)
@@ -36,7 +36,7 @@ func writtenFile(t *testing.T, path string, write func(io.Writer) error) int64 {
 	return info.Size()
 }
 
-// repeat writes a text many times, between a beginning and an end.
+// repeat returns a function that writes begin, then text so many times, then end.
 func repeat(begin, text string, times int, end string) func(io.Writer) error {
 	return func(w io.Writer) error {
 		if _, err := io.WriteString(w, begin); err != nil {
@@ -52,6 +52,7 @@ func repeat(begin, text string, times int, end string) func(io.Writer) error {
 	}
 }
 
+// gzipped returns a function that writes, in gzip, what write writes.
 func gzipped(write func(io.Writer) error) func(io.Writer) error {
 	return func(w io.Writer) error {
 		z := gzip.NewWriter(w)
@@ -62,6 +63,7 @@ func gzipped(write func(io.Writer) error) func(io.Writer) error {
 	}
 }
 
+// zstded returns a function that writes, in zstd, what write writes.
 func zstded(write func(io.Writer) error) func(io.Writer) error {
 	return func(w io.Writer) error {
 		z, err := zstd.NewWriter(w)
@@ -75,7 +77,8 @@ func zstded(write func(io.Writer) error) func(io.Writer) error {
 	}
 }
 
-// parquetOf writes labels beside rows of one long text, which pack well.
+// parquetOf returns a function that writes a Parquet file of a label and a long text in each row. The texts differ only
+// in their beginning, so the file is much smaller than what it unpacks to.
 func parquetOf(text string, rows int) func(io.Writer) error {
 	return func(w io.Writer) error {
 		p, err := table.NewParquetWriter(w, []table.Column{{Name: "y", Type: dataset.Int}, {Name: "a",
@@ -97,8 +100,8 @@ func parquetOf(text string, rows int) func(io.Writer) error {
 	}
 }
 
-// peakOf returns the processor time that run takes, and the most bytes that objects had on the heap meanwhile, beyond
-// those before. Objects that are not collected yet count, so it is more than what was needed.
+// peakOf returns the processor time that run takes, and how far the bytes of objects on the heap rose meanwhile.
+// Objects that are not collected yet count, so the rise is more than what run needs.
 func peakOf(t *testing.T, run func()) (took time.Duration, peak int64) {
 	t.Helper()
 	objects := func() int64 {
@@ -132,8 +135,8 @@ func peakOf(t *testing.T, run func()) (took time.Duration, peak int64) {
 	return took, max(<-most, objects()) - before
 }
 
-// TestHostileInputs: what is refused is refused within seconds and in little memory. In full, with -v, it prints the table of
-// docs/LAB.md.
+// TestHostileInputs: inputs that are made to exhaust memory or time are refused, within seconds and in little memory.
+// With -v and COPPICE_FULL set, it prints the table of docs/LAB.md.
 func TestHostileInputs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not with -short: its files have hundreds of MiB, unpacked")
@@ -150,7 +153,7 @@ func TestHostileInputs(t *testing.T) {
 		name, file string
 		write      func(io.Writer) error
 		says       string
-		most       int64 // MiB
+		most       int64 // MiB on the heap
 	}{
 		{"a line without end, 256 MiB", "line.csv", repeat("y,a\n1,", x, 256, ""), "no end of a line", 100},
 		{fmt.Sprint("the same, ", gib, " MiB in gzip"), "line.csv.gz", gzipped(repeat("y,a\n1,", x, gib, "")),

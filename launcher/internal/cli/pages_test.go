@@ -59,7 +59,7 @@ func TestPagesNameCommands(t *testing.T) {
 	}
 }
 
-// codeOf are the lines of a page's blocks and the spans within its paragraphs, of one line each.
+// codeOf returns the code of a page: each line of its blocks, and each span within its paragraphs as one line.
 func codeOf(page string) (code []string) {
 	lines := func(block string) {
 		for _, line := range strings.Split(block, "\n") {
@@ -84,7 +84,7 @@ func codeOf(page string) (code []string) {
 	return code
 }
 
-// wrongCommand says which verb or flag of a command line does not exist.
+// wrongCommand says which command or flag of a command line, without the program's name, does not exist; "" if all do.
 func wrongCommand(line string) string {
 	line, _, _ = strings.Cut(line, " #")
 	line, _, _ = strings.Cut(line, " | ")
@@ -99,7 +99,7 @@ func wrongCommand(line string) string {
 		i := slices.IndexFunc(command.Commands(), func(c *cobra.Command) bool { return c.Name() == words[0] })
 		if i < 0 {
 			if command.HasParent() && !regexp.MustCompile(`^[a-z]+$`).MatchString(words[0]) {
-				break
+				break // an argument or a flag of a command that has others below it
 			}
 			return "there is no command " + words[0]
 		}
@@ -113,15 +113,15 @@ func wrongCommand(line string) string {
 	return ""
 }
 
-// aroundParts are what a part of a spec needs beside it, by key.
+// aroundSweep and aroundDataset are, by key, what makes a part of sweep.yaml or dataset.yaml a whole spec.
 var (
 	aroundSweep   = map[string]string{"name": "t", "dataset": "clicks", "metric": "log_loss", "trials": "20"}
 	aroundDataset = map[string]string{"name": "t", "source": "t.csv", "label": "y",
 		"split": "{by: time, column: ts, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}"}
 )
 
-// TestPartsOfSpecsAreTaken: each block of the pages that shows a part of a spec is one, within a whole spec; where it
-// has a key several times, each of them in turn.
+// TestPartsOfSpecsAreTaken: each part of a spec that the pages show is taken when it is completed to a whole spec. Of a
+// block that shows a key several times, each is tried.
 func TestPartsOfSpecsAreTaken(t *testing.T) {
 	block := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 	parts := 0
@@ -148,6 +148,7 @@ func TestPartsOfSpecsAreTaken(t *testing.T) {
 // specEntry is a key at the top of a block, and the text from there to the next one.
 type specEntry struct{ key, text string }
 
+// entriesOf splits a block at its top keys. What is before the first key is left out.
 func entriesOf(block string) (entries []specEntry) {
 	for _, line := range strings.SplitAfter(block, "\n") {
 		if key, _, ok := strings.Cut(line, ":"); ok && regexp.MustCompile(`^[a-z_]+$`).MatchString(key) {
@@ -159,7 +160,8 @@ func entriesOf(block string) (entries []specEntry) {
 	return entries
 }
 
-// parsePart reads entry i with the block's other keys and what a spec needs.
+// parsePart reads a spec of entry i, the block's other keys and what else a spec needs. It returns the spec's text, and
+// why it is refused.
 func parsePart(entries []specEntry, i int) (string, error) {
 	chosen := map[string]string{entries[i].key: entries[i].text}
 	for _, e := range entries {
@@ -172,8 +174,9 @@ func parsePart(entries []specEntry, i int) (string, error) {
 	}
 	var b strings.Builder
 	for _, key := range []string{"name", "dataset", "source", "label", "split", "metric", "trials"} {
-		asMany := key == "trials" && strings.Contains(chosen["search"], "features:") // as it takes
-		if around[key] != "" && chosen[key] == "" && !asMany {
+		// A search of features runs as many trials as it takes, so it has no number of them.
+		open := key == "trials" && strings.Contains(chosen["search"], "features:")
+		if around[key] != "" && chosen[key] == "" && !open {
 			b.WriteString(key + ": " + around[key] + "\n")
 		}
 	}
@@ -189,8 +192,8 @@ func parsePart(entries []specEntry, i int) (string, error) {
 	return b.String(), err
 }
 
-// TestKeysAreDocumented: a person who looks for a key of dataset.yaml or sweep.yaml finds it in code on the spec's
-// page, and those of the gate and the contract on the page of nights.
+// TestKeysAreDocumented: every key of dataset.yaml and sweep.yaml is in code on the spec's page or, as those of the
+// gate and the contract, in run.md.
 func TestKeysAreDocumented(t *testing.T) {
 	read := func(page string) string {
 		text := must.Get(os.ReadFile(filepath.Join("../../../docs", page)))(t)
@@ -213,7 +216,7 @@ func TestKeysAreDocumented(t *testing.T) {
 	}
 }
 
-// keysOf are the keys of a spec's type and of all types within.
+// keysOf returns the keys of a spec's type and of all types within it that seen does not have yet.
 func keysOf(of reflect.Type, seen map[reflect.Type]bool) (keys []string) {
 	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice || of.Kind() == reflect.Map {
 		of = of.Elem()
@@ -232,7 +235,7 @@ func keysOf(of reflect.Type, seen map[reflect.Type]bool) (keys []string) {
 	return keys
 }
 
-// shipped returns the specs that people copy: by file and, for blocks of the documentation, by document.
+// shipped returns the specs that people copy, by the file or the document that has them.
 func shipped(t *testing.T) map[string]string {
 	t.Helper()
 	const root = "../../.."
@@ -256,24 +259,24 @@ func shipped(t *testing.T) map[string]string {
 	for _, doc := range []string{"docs/sweep.md", "docs/data.md"} {
 		found := block.FindAllStringSubmatch(read(filepath.Join(root, doc)), -1)
 		if len(found) == 0 {
-			t.Errorf("%s has no whole spec in a yaml block any more", doc)
+			t.Errorf("%s has no yaml block with a whole spec, want one", doc)
 		}
 		for _, m := range found {
 			specs[doc] = m[1]
 		}
 	}
-	// The acceptance run makes its own.
+	// The acceptance run writes its own sweep.
 	script := read(filepath.Join(root, "terraform/acceptance.sh"))
 	m := regexp.MustCompile("(?ms)^sweep_spec\\(\\) \\{\n  cat <<END\n(.*?)^END$").FindStringSubmatch(script)
 	if m == nil {
-		t.Fatal("terraform/acceptance.sh has no sweep_spec with a text any more")
+		t.Fatal("terraform/acceptance.sh has no sweep_spec with a text, want the sweep that it runs")
 	}
 	specs["terraform/acceptance.sh"] = strings.NewReplacer("$MACHINE", "n2-highmem-2", "$SSDS", "2").Replace(m[1])
 	return specs
 }
 
-// TestShippedSpecsAreTaken plans every sweep and reads every dataset that ships: what our own launcher refuses must not
-// be what people begin with. A file that is neither is an error, so that none is passed over.
+// TestShippedSpecsAreTaken: the launcher plans every sweep and reads every dataset that ships, so that nobody begins
+// with a spec that it refuses. A file that is neither is an error, so that none is passed over.
 func TestShippedSpecsAreTaken(t *testing.T) {
 	w := newWorld(t)
 	sweeps, datasets := 0, 0

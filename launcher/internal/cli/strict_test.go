@@ -16,6 +16,7 @@ import (
 	"coppice/internal/sweep"
 )
 
+// datasetYAML is a dataset's spec, in which TestStrictIsStrict makes one value wrong at a time.
 const datasetYAML = "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nmax_bin: 255\nsample: " +
 	"100\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\ncsv: {delimiter: ','}\n"
 
@@ -66,7 +67,7 @@ func TestStrictIsStrict(t *testing.T) {
 	} {
 		text := strings.Replace(full, tc.from, tc.to, 1)
 		if text == full {
-			t.Fatalf("%q is not in the spec", tc.from)
+			t.Fatalf("%q is not in the spec, want it there to be replaced", tc.from)
 		}
 		for _, command := range []string{"plan", "sweep"} {
 			w.refused(sweep.ExitInput, tc.says, command, w.file("sweep.yaml", text))
@@ -96,7 +97,8 @@ func TestStrictIsStrict(t *testing.T) {
 	w.must("stage", w.file("strict.yaml", datasetYAML))
 }
 
-// TestColumnsAreCalledAsWritten: a name or value that looks like a number stays a text.
+// TestColumnsAreCalledAsWritten: a column's name or a label's value that looks like a number in dataset.yaml stays the
+// text that is written there.
 func TestColumnsAreCalledAsWritten(t *testing.T) {
 	w := newWorld(t)
 	var b strings.Builder
@@ -110,11 +112,12 @@ func TestColumnsAreCalledAsWritten(t *testing.T) {
 			"[010]\ncategorical: [1.50]\n"))
 	if strings.Contains(out, "│ 010") || !strings.Contains(out, "│ 1.50") ||
 		!strings.Contains(out, "34 % positive") {
-		t.Errorf("010 is to be dropped, 1.50 to be a feature, and a third of the rows positive:\n%s", out)
+		t.Errorf("want 010 dropped, 1.50 as a feature, and 34 %% of the rows positive:\n%s", out)
 	}
 }
 
-// TestFlagsGivenNothing: a shell variable that is not set must not select the default.
+// TestFlagsGivenNothing: a flag with an empty value, 0 or a number out of its range is refused, so that a shell
+// variable that is not set does not select the default.
 func TestFlagsGivenNothing(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
@@ -161,7 +164,7 @@ func TestOnlyFilesAreRead(t *testing.T) {
 			}
 		}
 		if file == w.dir || file == long {
-			continue
+			continue // a table may be a folder or long
 		}
 		source := strings.ReplaceAll(file, "\x00", `\0`)
 		w.refused(sweep.ExitInput, "", "stage",
@@ -171,8 +174,8 @@ func TestOnlyFilesAreRead(t *testing.T) {
 	w.refused(sweep.ExitNotFound, "nowhere.yaml", "plan", "nowhere.yaml")
 }
 
-// TestOnlyFilesAreReplaced: an output is renamed into place, which would make a file of /dev/null; and a folder is
-// found out before the work.
+// TestOnlyFilesAreReplaced: an --out that is a folder, a pipe or a loop of links is refused before the work, and left
+// as it was; the output is renamed into its place, which would make a file even of /dev/null. A file is replaced.
 func TestOnlyFilesAreReplaced(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
@@ -192,19 +195,19 @@ func TestOnlyFilesAreReplaced(t *testing.T) {
 			before := must.Get(os.Lstat(path))(t)
 			w.refused(sweep.ExitUsage, says, line...)
 			if after, err := os.Lstat(path); err != nil || after.Mode() != before.Mode() {
-				t.Errorf("%q made another thing of %s, which was %s", line, path, before.Mode())
+				t.Errorf("%q made another thing of %s (%v), want it to stay %s", line, path, err, before.Mode())
 			}
 		}
 	}
 	scored := w.file("o.csv", "what was there")
-	if w.must("predict", "--model", "ctr", "--in", in, "--out", scored); true {
-		if text, err := os.ReadFile(scored); err != nil || string(text) == "what was there" {
-			t.Errorf("a file was not replaced: %v", err)
-		}
+	w.must("predict", "--model", "ctr", "--in", in, "--out", scored)
+	if text, err := os.ReadFile(scored); err != nil || string(text) == "what was there" {
+		t.Errorf("predict --out of a file that exists left %q, %v; want it replaced", text, err)
 	}
 }
 
-// TestADamagedCalibratorIsInput: a damaged file of the registry is not an unexpected error.
+// TestADamagedCalibratorIsInput: predict calls a damaged calibrator in the registry an unusable input, and not an
+// unexpected error.
 func TestADamagedCalibratorIsInput(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
@@ -213,7 +216,7 @@ func TestADamagedCalibratorIsInput(t *testing.T) {
 	w.refused(sweep.ExitInput, "calibrator", "predict", "--model", "ctr", "--in", in, "--out", out)
 }
 
-// addFile registers one more version: the files of version 1, and this one.
+// addFile registers one more version of ctr: version 1's model, features and levels, and the file name.
 func (w *world) addFile(name string, data []byte) {
 	w.t.Helper()
 	files := map[string][]byte{name: data}
