@@ -119,6 +119,7 @@ func TestIdleTasksLeave(t *testing.T) {
 	began := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	for _, together := range []bool{false, true} {
 		task := Task{Heartbeat: time.Second, Takeover: time.Minute, MaxDeaths: 5, Together: together}
+		// Drive the task for an hour, a quarter of a second with each action.
 		s, do := task.Begin()
 		waited := time.Duration(0)
 		for ; waited < time.Hour && !do.Final(); waited += time.Second / 4 {
@@ -209,6 +210,7 @@ func explore[S comparable](m model[S], limit, every int, sample func(S) string) 
 	type key [2]uint64
 	keyOf := func(s S) key { return key{maphash.Comparable(seeds[0], s), maphash.Comparable(seeds[1], s)} }
 
+	// ways has, for every seen state in the order of discovery, the step that led to it first, and from which state.
 	type reached struct {
 		from int32
 		by   step
@@ -225,6 +227,7 @@ func explore[S comparable](m model[S], limit, every int, sample func(S) string) 
 		return out
 	}
 
+	// frontier has the states whose successors are still to be visited, and after those found from them.
 	type open struct {
 		state S
 		index int32
@@ -243,6 +246,7 @@ func explore[S comparable](m model[S], limit, every int, sample func(S) string) 
 					return
 				}
 
+				// A state that is new is kept, and checked if it is one of the sample.
 				k := keyOf(then)
 				if _, known := seen[k]; known {
 					return

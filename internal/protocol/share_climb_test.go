@@ -26,6 +26,7 @@ func (t *sharedTrial) listPauses(v *sharedListed) {
 
 // climb visits the states that follow when task i takes the next step of its Climb: before it trains, or at a rung.
 func (v visitor) climb(s shared, i int) {
+	// Begin a Climb: before training, or at the next rung.
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]
 	if t.climbing == None {
@@ -38,8 +39,9 @@ func (v visitor) climb(s shared, i int) {
 			return
 		}
 	}
-	c := Climb{Trial: int(t.trial), Claim: int(t.claim), Rung: int(t.rung), doing: t.climbing, own: t.own}
 
+	// Carry out what it asks for.
+	c := Climb{Trial: int(t.trial), Claim: int(t.claim), Rung: int(t.rung), doing: t.climbing, own: t.own}
 	switch t.climbing {
 	case LookForPause:
 		a := Answer{}
@@ -379,6 +381,7 @@ const fairRounds = 60
 // comesToEnd follows the sweep from s on without further faults, and describes what is wrong with its end: a trial
 // without a result, a task that has not stopped, a checkpoint that is left, or a claim that is held.
 func (m sharing) comesToEnd(s shared) (wrong string) {
+	// Let the tasks take turns until nothing moves.
 	m.fair, s.faults = true, 0
 	for range fairRounds {
 		var moved bool
@@ -386,6 +389,8 @@ func (m sharing) comesToEnd(s shared) (wrong string) {
 			break
 		}
 	}
+
+	// Look at what is left; the first fault counts.
 	for n, trial := range s.trials {
 		if !trial.result && !s.cancelled && wrong == "" {
 			wrong = fmt.Sprintf("trial %d is lost: it has no result after %d rounds without faults", n, fairRounds)

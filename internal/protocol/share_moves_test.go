@@ -49,6 +49,7 @@ func (v visitor) search(s shared, i int) {
 	trial, listed := &s.trials[number], t.list[number]
 
 	switch t.doing {
+	// A listing shows the bucket at once; or, as a fault, late, and then partly or wholly as it was.
 	case List:
 		then := s
 		if t.listing {
@@ -92,6 +93,7 @@ func (v visitor) search(s shared, i int) {
 			v.decide(s, i, "looks for the result in vain", Answer{Failed: true})
 		}
 
+	// Giving up is right if enough tasks have died on the trial.
 	case GiveUp:
 		wrong, lost := "", 0
 		for _, c := range trial.claims[:trial.made] {
@@ -296,6 +298,7 @@ func (v visitor) hold(s shared, i int) {
 func (v visitor) pulse(s shared, i int, arrives bool) {
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]
+	// All actions of a Pulse are one step of this world.
 	p, do := Pulse{Trial: int(t.trial), Claim: int(t.claim)}.Begin()
 	for !do.Final() {
 		var a Answer
@@ -318,6 +321,7 @@ func (v visitor) pulse(s shared, i int, arrives bool) {
 		p, do = v.m.flaw.pulse(p, a)
 	}
 
+	// Training on is wrong if another task has the trial, or it has ended.
 	wrong := ""
 	if do.Do == GoOn && (int(t.claim)+1 < int(trial.made) || trial.result) && t.finish == None {
 		wrong = "a task trains on that has lost its trial"
@@ -346,6 +350,7 @@ func (v visitor) ends(s shared, i int, what string, trained bool, why Why) {
 
 // finish visits the states that follow when task i carries out what its Finish asks for.
 func (v visitor) finish(s shared, i int) {
+	// answer passes an answer to the Finish and visits the state that follows, with the changes made to then.
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]
 	f := Finish{Trial: int(t.trial), Claim: int(t.claim), Late: t.late, doing: t.finish, why: t.why}
@@ -371,6 +376,7 @@ func (v visitor) finish(s shared, i int) {
 		if t.finish == overwriteResult {
 			return
 		}
+		// The answer to the write may be lost: the client repeats it, or gives up.
 		if !v.m.may(&s, lostAnswer) {
 			return
 		}

@@ -252,6 +252,7 @@ func (m sharing) look(s *shared, i int) {
 // answer passes the outcome of an action to task i's Search, turns the Search that comes of it back into bytes, and
 // returns the next action.
 func (m sharing) answer(s *shared, i int, a Answer) Action {
+	// Give the real machine the answer.
 	t := &s.tasks[i]
 	q, ended := m.search(s, i)
 	if t.doing == List {
@@ -267,6 +268,8 @@ func (m sharing) answer(s *shared, i int, a Answer) Action {
 	// Back into bytes, with times only as far as they still matter.
 	held := *t
 	*t = sharedTask{doing: do.Do, retry: held.retry, pass: q.pass, index: uint8(q.index)}
+
+	// It holds a trial, or has stopped.
 	if do.Final() {
 		if do.Do == Stop && do.Why != Broken {
 			m.tidy(s)
@@ -285,6 +288,8 @@ func (m sharing) answer(s *shared, i int, a Answer) Action {
 		}
 		return do
 	}
+
+	// It goes on searching.
 	if do.Do == CreateVerdict {
 		t.subject, t.mark, t.verdict = held.subject, held.mark, held.verdict
 	}
@@ -298,6 +303,8 @@ func (m sharing) answer(s *shared, i int, a Answer) Action {
 				age(v.since, ended, longestSince)}
 		}
 	}
+
+	// The listing matters only during the passes.
 	if do.Do != LookForEnd && do.Do != List && do.Do != Wait && do.Do != Help {
 		t.list, t.began = held.list, held.began
 		for n, of := range q.list.Trials {
@@ -349,6 +356,7 @@ func (s *shared) sort() {
 		}
 	}
 
+	// Sort by the keys, and change the owners of claims accordingly.
 	var at [tasksHere]uint8 // new position of each task
 	for i := range keys {
 		for j := range keys {
@@ -376,6 +384,7 @@ var taskSeed = maphash.MakeSeed()
 func (s *shared) rename() {
 	for n := range s.trials {
 		for c := range s.trials[n].claims[:s.trials[n].made] {
+			// name gives a generation the next number, or the one that it has got before; 0 stays.
 			var to [32]uint8
 			last := uint8(0)
 			name := func(g *uint8) {
@@ -388,6 +397,8 @@ func (s *shared) rename() {
 				}
 				*g = to[*g]
 			}
+
+			// The heartbeat itself, and what tasks have seen of it.
 			name(&s.trials[n].claims[c].beat)
 			for i := range s.tasks {
 				t := &s.tasks[i]
@@ -405,6 +416,7 @@ func (s *shared) rename() {
 // next calls visit with every state that may follow s: a task goes on, a fault happens, time passes, or the sweep is
 // cancelled.
 func (m sharing) next(s shared, visit func(step, shared, string)) {
+	// What a task does, and what may happen to it.
 	v := visitor{m, visit}
 	for i := range s.tasks {
 		t := &s.tasks[i]
@@ -423,6 +435,8 @@ func (m sharing) next(s shared, visit func(step, shared, string)) {
 		}
 		v.faults(s, i)
 	}
+
+	// Time passes, or a person cancels the sweep.
 	if s.mayTick() {
 		v.go_(-1, "a heartbeat passes", m.tick(s), "")
 	}
@@ -468,6 +482,8 @@ func (m sharing) tick(s shared) shared {
 		if t.doing == Stop {
 			continue
 		}
+
+		// A holder's next heartbeat is due; for the others the last listing is older, and waiting is over.
 		t.beaten = false
 		if t.doing == Train {
 			continue

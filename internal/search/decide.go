@@ -119,6 +119,8 @@ func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params)
 	if err != nil {
 		return Suggestion{}, err
 	}
+
+	// What was refused counts as tried, and draws depend on the trial's place among the configurations.
 	for _, params := range refused {
 		a.tried[keyOf(params)] = trial + 1
 	}
@@ -142,6 +144,7 @@ func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 		Method: methodOf(p), Maximize: p.Maximize, Seed: p.Spec.Seed, Number: 1, Base: p.Base, Earlier: p.Earlier,
 		apart: map[int]bool{}}
 
+	// Listed trials have their configurations from the plan, and open ones from what is known.
 	known, ends := map[int]sweep.Seen{}, expectedEnds(seen)
 	for _, s := range seen {
 		if end, stopped := ends[s.Trial]; stopped {
@@ -158,6 +161,7 @@ func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 		known[t.Number], q.apart[t.Number] = s, isApart(p, t.Params)
 	}
 
+	// Only the searched parameters matter.
 	for _, trial := range slices.Sorted(maps.Keys(known)) {
 		if s := known[trial]; s.Params != nil { // a trial without ended before its configuration was decided
 			s.Params = Own(p, s.Params)

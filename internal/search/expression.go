@@ -87,6 +87,8 @@ func CompileRequires(texts []string, resolve func(metric string) (string, error)
 // cannot be listed because there is one for every k of precision@k: resolve returns the name under which a metric's
 // value will be found, or an error. Condition.Names lists the values needed.
 func CompileRequire(text string, resolve func(metric string) (string, error)) (*Condition, error) {
+	// code becomes the text that is compiled, and example has a value for each of its identifiers. A text that is too
+	// long is left to Compile, whose error says so.
 	c, example, code := &Condition{names: map[string]string{}}, map[string]any{}, []byte(text)
 	if len(text) > expression.Max {
 		_, err := expression.Compile(text, text, nil)
@@ -101,11 +103,13 @@ func CompileRequire(text string, resolve func(metric string) (string, error)) (*
 		if at[0] < until { // inside a value
 			continue
 		}
-		until = at[0] + valueLength(text[at[0]:])
+		until = at[0] + valueLength(text[at[0]:]) // at[0] for any other name
 		word := text[at[0]:max(until, at[1])]
 		if slices.Contains(keywords, word) || slices.Contains(expression.FunctionNames(), word) {
 			continue
 		}
+
+		// A fact has its own name, and a metric the one that resolve gives it.
 		full, err := word, error(nil)
 		if !slices.Contains(FactNames(), word) {
 			full, err = resolve(word)

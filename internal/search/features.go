@@ -168,6 +168,7 @@ func decideForward(p *sweep.Plan, trial int, seen []sweep.Seen) (Suggestion, err
 			len(f.Groups))
 	}
 
+	// Repeat the steps before from the scores.
 	scores := map[int]float64{} // by configuration
 	for _, s := range seen {
 		if s.Status == sweep.StatusDone && s.Score != nil && !math.IsNaN(*s.Score) {
@@ -182,6 +183,7 @@ func decideForward(p *sweep.Plan, trial int, seen []sweep.Seen) (Suggestion, err
 		return Suggestion{}, err
 	}
 
+	// Add this trial's candidate to what was selected.
 	i := notKept(s.kept)[candidate]
 	reason := fmt.Sprintf("%s; this trial adds %s", s.reason, f.Names()[i])
 	s.kept[i] = true

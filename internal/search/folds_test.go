@@ -14,6 +14,7 @@ import (
 // three are trained first. scores are by configuration, then fold. 0, or a score that is missing at the end, is a fold
 // that has not ended. Configuration i has i+2 leaves, and its fold f took 10 f trees.
 func foldedBoard(maximize bool, scores ...[]float64) (*sweep.Plan, sweep.Board) {
+	// Five folds, each evaluated on two fold numbers and trained on the other eight.
 	p := &sweep.Plan{Sweep: "s-1", Maximize: maximize,
 		Spec: sweep.Spec{Metric: "auc", Validate: &sweep.Validate{KFold: 5}}}
 	var rounds []sweep.Round
@@ -30,6 +31,7 @@ func foldedBoard(maximize bool, scores ...[]float64) (*sweep.Plan, sweep.Board) 
 	}
 	p.Trials = p.Folds.Expand(configurations)
 
+	// The results of the folds that have ended.
 	var results []sweep.Result
 	for _, t := range p.Trials[:len(p.Trials)-1] {
 		if s := scores[t.Configuration]; t.Fold <= len(s) && s[t.Fold-1] != 0 {
@@ -136,6 +138,7 @@ func TestDecideConfigurations(t *testing.T) {
 		return &v
 	}
 	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP} {
+		// plain has single trials, cross the same configurations in folds.
 		plain := &sweep.Plan{Format: 1, Maximize: true, Base: sweep.Params{"seed": 1.0}}
 		plain.Spec.Seed, plain.Spec.Search = 3,
 			sweep.Search{Method: method, Constraints: []string{"num_leaves <= 200 * learning_rate"},
@@ -150,6 +153,7 @@ func TestDecideConfigurations(t *testing.T) {
 		cross.Base, cross.Spec = plain.Base, plain.Spec
 		cross.Trials = cross.Folds.Expand(plain.Trials)
 
+		// Decide one after the other in both, from the same scores.
 		seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: score(plain.Trials[0].Params)}}
 		for n := 1; n < len(plain.Trials); n++ {
 			want := must.Get(Decide(plain, n, seen, nil))(t)

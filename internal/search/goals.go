@@ -36,6 +36,7 @@ func (r *Ask) scalarize(goals []sweep.Goal, trial int) string {
 		add(r.Earlier[i].Trials)
 	}
 
+	// For every trial, the sum of its weighted losses, and the largest of them.
 	weights := weightsOf(r.Seed, trial, goals)
 	sums, largest := make([]float64, len(all)), make([]float64, len(all))
 	for g, goal := range goals {

@@ -189,6 +189,7 @@ func TestDecideForSeveralObjectives(t *testing.T) {
 	p := &sweep.Plan{Format: 1, Maximize: true, Base: sweep.Params{"seed": 1.0}, Spec: twoGoals("1%")}
 	p.Spec.Search = sweep.Search{Method: sweep.MethodGP,
 		Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}}}}
+	// Sixteen results, a few without their values: precision and bytes grow with x, so all are on the front.
 	var seen []sweep.Seen
 	for n := range 16 {
 		x := float64(n) / 16
@@ -200,6 +201,7 @@ func TestDecideForSeveralObjectives(t *testing.T) {
 		p.Trials, seen = append(p.Trials, sweep.Trial{Number: n, Open: true}), append(seen, s)
 	}
 
+	// Decide eight trials from them.
 	places := map[string]bool{}
 	for n := 16; n < 24; n++ {
 		s := must.Get(search.Decide(p, n, seen, nil))(t)

@@ -64,6 +64,8 @@ func (h *history) addEarlier(d *domain, earlier []sweep.Earlier, maximize bool) 
 	var newer []float64
 
 	for i, s := range earlier {
+		// Find the results with a score and a position, in the order of the trials, so that their order does not
+		// matter.
 		results := slices.SortedFunc(slices.Values(s.Trials),
 			func(a, b sweep.Seen) int { return cmp.Compare(a.Trial, b.Trial) })
 

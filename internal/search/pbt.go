@@ -105,7 +105,8 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 	own := slices.IndexFunc(b.before, func(s sweep.Seen) bool { return s.Trial == trial-size })
 	replaced := max(1, int(math.Round(pbtReplaced*float64(size))))
 	goesOn := own >= 0 && !b.isTried(normalizeNumbers(b.before[own].Params))
-	// Members without a model count as the worst.
+
+	// It is not one of the worst. Members without a model count as the worst.
 	if goesOn && own < size-replaced {
 		s := b.before[own]
 		return continueFrom(trial, s, normalizeNumbers(s.Params),
@@ -131,6 +132,8 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 					why, parent.Trial, *parent.Score)), nil
 		}
 	}
+
+	// All near the best have been tried.
 	if !goesOn {
 		return Suggestion{}, b.exhaustedError(1, 1)
 	}
@@ -159,6 +162,7 @@ func continueFrom(trial int, parent sweep.Seen, params sweep.Params, reason stri
 // pbtRedrawn. It returns nil if no attempt comes to parameters that are new and that the constraints allow.
 func (a *asker) perturb(rng *rand.Rand, params sweep.Params) sweep.Params {
 	for range attempts {
+		// Move on every axis; a value that is missing or not in the space is drawn.
 		at := make([]float64, len(a.axes))
 		for j := range a.axes {
 			axis := &a.axes[j]

@@ -283,6 +283,7 @@ func scoredBy(t testing.TB, p *sweep.Plan, trials int) []sweep.Seen {
 // TestDecide: a constraint may refer to a parameter that is not searched, no configuration comes twice, refused ones do
 // not come at all, and a method that learns beats one that does not.
 func TestDecide(t *testing.T) {
+	// auto learns, halton does not.
 	best := map[string]float64{}
 	for _, method := range []string{sweep.MethodAuto, sweep.MethodHalton} {
 		p := learning(method, 31)
@@ -306,6 +307,7 @@ func TestDecide(t *testing.T) {
 			best["halton"])
 	}
 
+	// Trial 20 is decided from 12 results, and again after its first proposal was refused.
 	p := learning(sweep.MethodAuto, 31)
 	seen := scoredBy(t, p, 12)
 	first := must.Get(search.Decide(p, 20, seen, nil))(t)

@@ -112,6 +112,7 @@ type outcome struct {
 // consider adds a trial with params over the base, completed by Canonical. It adds none if Canonical refuses the
 // configuration, or if the configuration violates a constraint or repeats a trial. source is recorded in the trial.
 func (p *proposer) consider(source string, params sweep.Params) outcome {
+	// Complete it, and check the constraints.
 	all := maps.Clone(p.Base)
 	maps.Copy(all, normalizeNumbers(params))
 	full, err := p.Canonical(all)
@@ -186,6 +187,7 @@ func (p *proposer) addGrid() error {
 		}
 	}
 
+	// A grid is to be tried whole, so there must be a trial for every configuration.
 	if listed := p.found.Fixed + p.found.Grid; listed > p.Trials {
 		what, shorten := fmt.Sprintf("%d fixed and %d grid configurations are", p.found.Fixed, p.found.Grid), "the grid"
 		switch {

@@ -430,6 +430,7 @@ func TestAnySearch(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	made := 0
 	for range 150 {
+		// Leave out ranges and the grid at random, and add a constraint.
 		s := wide()
 		for name := range wide().Random {
 			if r.IntN(3) == 0 {

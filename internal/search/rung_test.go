@@ -204,6 +204,7 @@ func TestHalvingWaitsForAll(t *testing.T) {
 // asked about every paused trial by itself. found has the verdicts as text, in their order.
 func oneByOne(t *testing.T, p *sweep.Plan, l search.Ladder) (found []string, behind []int) {
 	t.Helper()
+	// best are the paused trials in the order of verdicts; judged asks about one of them.
 	best := slices.SortedFunc(slices.Values(l.Paused), func(a, b sweep.Reached) int {
 		byScore := cmp.Compare(a.Score, b.Score)
 		if p.Maximize {
@@ -253,6 +254,7 @@ func TestVerdictsOfAllAreThoseOfEach(t *testing.T) {
 	values := []float64{0.1, 0.2, 0.2, 0.25, 0.3, 0.4, 0.5, math.Inf(1), math.Inf(-1), math.NaN()}
 	verdicts := 0
 	for n := range 2000 {
+		// A random plan, and a random ladder of up to 19 trials.
 		p := pausing([]string{sweep.StopASHA, sweep.StopHalving, sweep.StopHyperband}[n%3])
 		stop := p.Spec.Search.Stop
 		stop.Eta, p.Maximize = 2+r.IntN(3), r.IntN(2) == 0
@@ -272,6 +274,7 @@ func TestVerdictsOfAllAreThoseOfEach(t *testing.T) {
 		}
 		r.Shuffle(len(l.Reached), func(i, j int) { l.Reached[i], l.Reached[j] = l.Reached[j], l.Reached[i] })
 
+		// Compare what comes out.
 		want, beaten := oneByOne(t, p, l)
 		var got []string
 		for _, f := range search.Resumable(p, l) {

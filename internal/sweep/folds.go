@@ -195,6 +195,7 @@ func (p *Plan) SeenConfiguration(configuration int, results map[int]Result) (s S
 // stages are the generations of a population, the steps of a forward selection, or first folds and later folds; a refit
 // or final training is in a stage of its own after all others. It returns nil for a plan that has one stage.
 func (p *Plan) Stages() []int {
+	// The generations of a population.
 	if p.Breeds() {
 		stages := make([]int, len(p.Trials))
 		for i := range stages {
@@ -202,6 +203,8 @@ func (p *Plan) Stages() []int {
 		}
 		return stages
 	}
+
+	// One stage is enough without folds, steps and a final training.
 	forward := p.Selects()
 	if _, final := p.Final(); p.Folds == nil && !forward && !final {
 		return nil
@@ -283,6 +286,7 @@ func (p *Plan) checkFolds() error {
 		return nil
 	}
 
+	// The folds themselves, and what excludes them.
 	rounds := len(f.Rounds)
 	if p.Spec.Validate == nil || rounds < 2 || rounds > MaxFolds || f.First < 1 || f.First > rounds {
 		return fmt.Errorf("%d folds, %d of them first", rounds, f.First)

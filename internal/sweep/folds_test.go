@@ -147,6 +147,7 @@ func TestPlansWithOpenFolds(t *testing.T) {
 			want)
 	}
 
+	// A decision for trial 3, the first fold of configuration 1, shows in all folds of it.
 	own := sweep.Params{"num_leaves": 9.0}
 	shown := back.WithDecisions(map[int]*sweep.Decision{3: {Trial: 3, Params: own, Own: own, Source: "gp",
 		Reason: "why"}})
@@ -156,6 +157,7 @@ func TestPlansWithOpenFolds(t *testing.T) {
 		}
 	}
 
+	// What is refused.
 	for name, spoil := range map[string]func(*sweep.Plan){
 		"one fold open":     func(p *sweep.Plan) { p.Trials[1].Open, p.Trials[1].Params = true, nil },
 		"one fold listed":   func(p *sweep.Plan) { p.Trials[7].Open, p.Trials[7].Params = false, own },

@@ -97,6 +97,7 @@ func (s *Spec) checkGate(doc *strictyaml.Document, v Vocabulary) error {
 	if g == nil {
 		return nil
 	}
+	// Words.
 	if err := v.Metric(g.Metric); err != nil {
 		return doc.Errorf("gate.metric", "%v", err)
 	}
@@ -120,6 +121,7 @@ func (s *Spec) checkGate(doc *strictyaml.Document, v Vocabulary) error {
 			"give min_gain (better by more than that) or margin (no worse than that), not both")
 	}
 
+	// Numbers. A written 0 is checked, too, since it does not stand for the default.
 	for _, c := range []struct {
 		path  string
 		value float64

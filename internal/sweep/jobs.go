@@ -145,6 +145,7 @@ const maxQuoted = 1e12
 // checkMoney checks a plan's budget and quote. A budget needs a price of the machines, since without one it is not
 // known when it is reached. A plan needs neither.
 func (p *Plan) checkMoney() error {
+	// The budget.
 	q, budget := p.Quote, p.Spec.Budget
 	if budget != 0 {
 		if err := CheckBudget(budget); err != nil {
@@ -158,6 +159,7 @@ func (p *Plan) checkMoney() error {
 		return nil
 	}
 
+	// The quote, and the prices of its fallbacks.
 	switch {
 	case q.VMs < 0 || q.VMs > MaxTrials || q.Waves < 0 || q.LocalSSD < 0:
 		return fmt.Errorf("quoted for %d machines, %d waves", q.VMs, q.Waves)

@@ -143,6 +143,7 @@ func (s *Spec) checkMachine(doc *strictyaml.Document, v Vocabulary) error {
 		}
 	}
 
+	// Counts; 0 is auto, where it is allowed.
 	for _, c := range []struct {
 		path      string
 		value     int

@@ -124,6 +124,7 @@ func (s *Spec) searchByDefault(doc *strictyaml.Document, v Vocabulary) {
 // fillDefaults fills in what the file leaves out. A missing objective is binary, or else the first of the others that
 // goes with the metric, such as regression with rmse. Names that turn out not to fit are left for checkNames to refuse.
 func (s *Spec) fillDefaults(v Vocabulary) {
+	// Of several metrics the first one is the sweep's.
 	if len(s.Metrics) > 0 {
 		s.Metric = s.Metrics[0]
 	}
@@ -142,6 +143,7 @@ func (s *Spec) fillDefaults(v Vocabulary) {
 	}
 	s.Model = cmp.Or(s.Model, s.Name)
 
+	// A machine that is described by its size has a custom type, and no Spot price.
 	s.Search.Stop.fillDefaults()
 	if m := &s.Machine; m.Type == "" && m.VCPUs|m.Memory != 0 {
 		m.Type, m.Spot = fmt.Sprintf("custom-%d-%d", m.VCPUs, m.Memory<<10), new(false)

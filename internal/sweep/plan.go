@@ -174,6 +174,7 @@ type Trial struct {
 // leaves out what changes from day to day, since an existing plan keeps its own: the results of earlier sweeps, the
 // trials that follow from them, and the rungs, which follow from the trees that the earlier winners had.
 func (p *Plan) Fingerprint() string {
+	// Clear in a copy what is left out.
 	same := *p
 	same.Created, same.Coppice, same.Quote, same.Spec.Budget = time.Time{}, "", nil, 0
 	same.Written, same.Spec.Labels = Written{}, nil

@@ -212,6 +212,7 @@ func TestDecodePopulation(t *testing.T) {
 		t.Error("a population whose trial 3 has its parameters in the plan: got no error, want one")
 	}
 
+	// Decisions for trial 3, by the trial whose model it continues.
 	d := sweep.Decision{Format: 1, Sweep: p.Sweep, Trial: 3, Params: p.Base, Own: p.Base}
 	model := sweep.Object{Name: "x", Bytes: 10, SHA256: strings.Repeat("a", 64)}
 	for name, tc := range map[string]struct {

@@ -311,6 +311,7 @@ func TestBoardDoesNotDependOnOrder(t *testing.T) {
 			t.Fatalf("in another order the results make the board\n%s\nwant\n%s", got, want)
 		}
 	}
+	// The order of the trials, and which is the best.
 	b := sweep.MakeBoard(p, results)
 	var order []int
 	for _, r := range b.Rows {
@@ -360,6 +361,8 @@ func TestNames(t *testing.T) {
 	if got, ok := sweep.ParsePlanName(sweep.Names(id).Plan()); !ok || got != id {
 		t.Errorf("the plan's name is read as %q %t, want its sweep", got, ok)
 	}
+
+	// Invalid ids.
 	for _, bad := range []string{"", "A", "a_b", "-a", "a-", strings.Repeat("a", 64), "a/b", "..", "1a"} {
 		if sweep.CheckID(bad) == nil {
 			t.Errorf("id %q was accepted, want it refused", bad)

@@ -109,6 +109,7 @@ func (c *Conclusion) Caution() string {
 // be off, if that is known to be at most a half. It speaks only of a version that went live, or that was held back
 // since it is worse beyond chance. Otherwise, and where nothing was compared, it is empty.
 func (c *Conclusion) compareInWords() string {
+	// Nothing was compared if there is no old value or no interval.
 	k, where := c.decisive()
 	if k == nil || c.Gate.Champion == 0 || k.Old == 0 || k.Low == k.High {
 		return ""
@@ -117,7 +118,8 @@ func (c *Conclusion) compareInWords() string {
 	if !held && !c.Gate.Promoted {
 		return ""
 	}
-	// A gain is above 0 where the new version is better, whatever the metric.
+
+	// A gain is above 0 where the new version is better, whatever the metric; by makes it a percentage.
 	by := 100 / math.Abs(k.Old)
 	stands, within, way := "as good as", "", "better"
 	switch {
@@ -133,6 +135,9 @@ func (c *Conclusion) compareInWords() string {
 	text := fmt.Sprintf("%s version %d%s%s: %s %s %% %s (%s)", stands, cmp.Or(k.Version, c.Gate.Champion), where,
 		within, c.Gate.Metric, Digits(math.Abs(by*k.Value), 2), way,
 		intervalInWords(by*k.Low, by*k.High, way == "worse"))
+
+	// The ratio of predictions and labels, where it needs no caution of its own. The small number keeps rounding errors
+	// from raising a whole percentage.
 	if o := c.Check("calibration"); !held && o != nil && o.Low != o.High && o.Caution() == "" && o.Low >= 0.5 &&
 		o.High <= 1.5 {
 		text += fmt.Sprintf("; calibrated within %.0f %%", math.Ceil(100*max(o.High-1, 1-o.Low)-1e-9))
@@ -224,6 +229,7 @@ func (t Todo) String() string {
 
 // answer returns what to do by the verdict, without regard to warnings: the sentence of the first case that holds.
 func (t Todo) answer() string {
+	// In the sentences below, words in capitals stand for these.
 	stays := "what is live stays live"
 	if t.Live > 0 {
 		stays = fmt.Sprintf("version %d stays live", t.Live)
@@ -231,6 +237,7 @@ func (t Todo) answer() string {
 	say := strings.NewReplacer("SWEEP", t.Sweep, "TABLE", t.Dataset, "MODEL", t.Model, "LIVE", strconv.Itoa(t.Live),
 		"NEW", strconv.Itoa(t.Version), "STAYS", stays).Replace
 	switch v := t.Verdict; {
+	// It runs.
 	case v == "" && t.Stopped:
 		return say("To do: run the command that started SWEEP once more, which continues it: its job is gone, and " +
 			"trials are left.")
@@ -239,10 +246,15 @@ func (t Todo) answer() string {
 			"`launcher cancel SWEEP` ends it now.")
 	case v == "":
 		return "Nothing to do: it ends by itself."
+
+	// What is live matters more than the verdict of one night.
 	case t.Worse:
 		return say("To do: decide whether version LIVE is taken back: `launcher registry rollback MODEL --why REASON`.")
 	case t.Live > 0 && (t.Live == t.Version || v == VerdictPromoted):
 		return say("Nothing to do: version LIVE is live.")
+
+	// By the verdict. If a blocked dataset has no version, its source was missing. If a model was registered from it,
+	// only its labels are in doubt.
 	case v == VerdictCancelled:
 		return say("Nothing to do: it was cancelled by hand; STAYS.")
 	case v == VerdictBlocked && !strings.Contains(t.Dataset, "@"):
@@ -256,6 +268,8 @@ func (t Todo) answer() string {
 			"and STAYS.")
 	case v == VerdictNoWinner:
 		return say("To do: look at `launcher leaderboard SWEEP --all` for why no trial won; STAYS.")
+
+	// It was not promoted.
 	case t.Never:
 		return say("Nothing to do: its sweep promotes nothing; STAYS.")
 	case t.Live == 0 || v == VerdictNotComparable || t.Passed:
@@ -338,6 +352,7 @@ func (c *Conclusion) Won() string {
 	if c == nil || c.Lead == nil && c.AsGood == nil {
 		return ""
 	}
+	// Of an earlier build only a trial that is as good is known.
 	l, way, stands := c.Lead, "better", "is as good"
 	if l == nil {
 		return fmt.Sprintf("trial %d was chosen on valid; on test trial %d is as good", c.Trial, *c.AsGood)

@@ -32,12 +32,13 @@ func (t *tester) damagedPlan() {
 		t.wantDamaged(what, err, object)
 	}
 
+	// Of another sweep, and of earlier builds, which had keys that are gone.
 	other := *t.plan
 	other.Sweep, other.Job = "night-2", ""
 	t.putJSON(object, other)
 	_, _, err := t.sweep.Plan(t.ctx)
 	t.wantDamaged("of another sweep", err, object)
-	for key, old := range map[string]string{ // of earlier builds
+	for key, old := range map[string]string{
 		"extends":   `"extends":{"sweep":"night-0"},"spec":{`,
 		"calibrate": `"spec":{"calibrate":{"by":["site"]},`,
 	} {

@@ -88,6 +88,7 @@ func (t *tester) damagedDecision() {
 	_, err = t.trials.Decision(t.ctx, 1)
 	t.wantDamaged("unordered", err, object)
 
+	// It stays, and methods that read several skip it.
 	t.created("decision after a damaged one", false)(t.trials.CreateDecision(t.ctx, t.decision(1)))
 	l, err := t.trials.List(t.ctx)
 	t.must("list", err)
@@ -162,6 +163,7 @@ func (t *tester) gatheredFolds() {
 		t.equal(what, known, want)
 	}
 
+	// Configuration 1, of trial 3, is decided, and two of the first folds of configurations 0 and 1 end.
 	t.created("decision", true)(t.trials.CreateDecision(t.ctx, t.decision(3)))
 	own := sweep.Params{"num_leaves": 3.0}
 	for trial, score := range map[int]float64{0: 0.25, 1: 0.5, 3: 0.5, 4: 0.5} {
@@ -169,6 +171,7 @@ func (t *tester) gatheredFolds() {
 	}
 	gathered("two of three folds ended", map[int]sweep.Seen{3: {Trial: 3, Status: sweep.StatusRunning, Params: own}})
 
+	// The last of their first folds end: the means are (0.25 + 0.5 + 0.75) / 3 and 0.5.
 	half := 0.5
 	ends(2, 0.75)
 	ends(5, 0.5)
@@ -180,6 +183,7 @@ func (t *tester) gatheredFolds() {
 	}
 	gathered("read again", all)
 
+	// The result of an open configuration's fold, without parameters.
 	silent := sweep.Result{Format: 1, Sweep: t.plan.Sweep, Trial: 6, Configuration: 2, Fold: 1,
 		Status: sweep.StatusDone, TrainRows: 1}
 	t.created("result", true)(t.trials.CreateResult(t.ctx, silent))
@@ -212,6 +216,7 @@ func (t *tester) rungs() {
 	t.must("rung", err)
 	t.equal("a rung that was not come to", none, (*sweep.Rung)(nil))
 
+	// Trial 2 has seen trial 1 at 9 trees, and has come to 27.
 	t.created("rung", true)(t.trials.CreateRung(t.ctx, t.rung(2, 9, sweep.Reached{Step: 9, Trial: 1, Score: 1})))
 	t.created("rung", true)(t.trials.CreateRung(t.ctx, t.rung(2, 27)))
 	l, err := t.trials.List(t.ctx)
@@ -228,6 +233,7 @@ func (t *tester) rungs() {
 	t.equal("the second trial's way to 27 trees, without where it is", sweepstore.ReachedOf(known, 2, 1, 27),
 		[]sweep.Reached{{Step: 9, Trial: 1, Score: 1}, {Step: 9, Trial: 2, Score: 2}})
 
+	// A damaged record cannot be read, and is skipped beside others.
 	object := sweep.Names(t.plan.Sweep).Rung(3, 9)
 	for what, contents := range notJSON() {
 		t.put(object, contents)
@@ -256,6 +262,8 @@ func (t *tester) promotions() {
 			}
 		}
 	}
+
+	// Trial 1 is paused at 3 trees and promoted, and then paused at 9 trees, where it ends.
 	paused("before its pause", 0, false)
 	for _, step := range []int{3, 9} {
 		t.created("rung", true)(t.trials.CreateRung(t.ctx, t.rung(1, step)))
@@ -280,6 +288,7 @@ func (t *tester) promotions() {
 		paused("after its promotion", step, false)
 	}
 
+	// What is gathered of it before it has a result, and after.
 	l, err := t.trials.List(t.ctx)
 	t.must("list", err)
 	known := map[int]sweep.Seen{}
@@ -294,6 +303,7 @@ func (t *tester) promotions() {
 	t.must("gather", t.trials.Gather(t.ctx, l, 2, known))
 	t.equal("a trial that was paused and is done", known[1].Status, sweep.StatusDone)
 
+	// A damaged verdict, or one of another trial.
 	object := sweep.Names(t.plan.Sweep).Promotion(3, 9)
 	contents := notJSON()
 	contents["another trial's"] = t.text(sweep.Names(t.plan.Sweep).Promotion(1, 9))

@@ -79,6 +79,7 @@ type tester struct {
 
 var at = time.Date(2026, 11, 22, 3, 4, 5, 0, time.UTC)
 
+// newPlan returns a valid plan of four trials, with one fallback.
 func newPlan() *sweep.Plan {
 	p := &sweep.Plan{Format: 1, Sweep: "night-1", Created: at, Job: "projects/p/locations/l/jobs/night-1", Heartbeat: 1,
 		Takeover: 2,

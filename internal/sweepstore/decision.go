@@ -84,6 +84,7 @@ func (t *Trials) Decisions(ctx context.Context, l Listing, known map[int]*sweep.
 		}
 	}
 
+	// Read several at a time.
 	found := make([]*sweep.Decision, len(missing))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readers)
@@ -181,6 +182,7 @@ func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]s
 // already told, through Gather, is not computed again.
 func (t *Trials) GatherFolds(ctx context.Context, l Listing, own int, known map[int]sweep.Seen,
 	results map[int]sweep.Result) error {
+	// Find the configurations that are new, and the results that they need.
 	var ended []int
 	need := Listing{}
 	for c := range t.plan.Configurations() {
@@ -199,6 +201,7 @@ func (t *Trials) GatherFolds(ctx context.Context, l Listing, own int, known map[
 		return err
 	}
 
+	// The parameters are known from decisions.
 	for _, c := range ended {
 		if s, ok := t.plan.SeenConfiguration(c, results); ok {
 			s.Params = known[s.Trial].Params

@@ -95,6 +95,7 @@ func (t *Trials) RungsTo(ctx context.Context, listed Listed, last int) (rungs []
 // again. A rung's record includes the scores that it has seen, so the newest is read first and few others are needed.
 // Damaged records are skipped.
 func (t *Trials) GatherRungs(ctx context.Context, l Listing, own, from, to int, known map[RungKey]sweep.Reached) error {
+	// The records in question, the newest first.
 	type listed struct {
 		key RungKey
 		at  blob.Generation
@@ -109,6 +110,7 @@ func (t *Trials) GatherRungs(ctx context.Context, l Listing, own, from, to int, 
 	}
 	slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(b.at, a.at) })
 
+	// Read those whose scores no newer record has told.
 	for _, one := range all {
 		if _, have := known[one.key]; have {
 			continue

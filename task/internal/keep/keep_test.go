@@ -157,6 +157,8 @@ func TestDamageFallsBack(t *testing.T) {
 					k.took = 0
 					k.Offer(t.Context(), c)
 				}
+
+				// Damage the newest of the two; another keeper finds the one before.
 				bad := k.kept[1].name
 				data := must.Get(p.place.Read(t.Context(), bad))(t)
 				p.set(bad, spoil(slices.Clone(data)))
@@ -165,6 +167,8 @@ func TestDamageFallsBack(t *testing.T) {
 					!strings.Contains(log.String(), bad) {
 					t.Fatalf("goes on after round %d; want 2, and the damaged one named in the log: %s", got, log)
 				}
+
+				// The saves that follow drop the damaged one first, and then the oldest.
 				k.Offer(t.Context(), all[3])
 				if got := rounds(t, p.place); !slices.Equal(got, []int{2, 3}) {
 					t.Fatalf("the third is damaged: kept those of rounds %v, want 2 and 3", got)

@@ -254,6 +254,8 @@ func (c *claiming) readLadder(ctx context.Context, last bool) (l search.Ladder, 
 		if !t.Paused {
 			continue
 		}
+
+		// Read each rung once, when the first trial that is paused there comes.
 		paused := sweep.Reached{Step: t.PausedAt(), Trial: t.Number}
 		if !known[paused.Step] {
 			known[paused.Step] = true
@@ -267,6 +269,8 @@ func (c *claiming) readLadder(ctx context.Context, last bool) (l search.Ladder, 
 				}
 			}
 		}
+
+		// With halving, no verdict is due as long as trials may come.
 		if l.Coming[paused.Step] > 0 {
 			continue
 		}

@@ -301,6 +301,8 @@ type dying struct {
 	order         []string // of what was written after the signal
 }
 
+// Put gives the signal at the first write of a name that contains d.signal, then hangs on names that contain d.hangs,
+// and notes the order of the writes that are done after the signal, without heartbeats.
 func (d *dying) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
 	if !d.told.Load() && strings.Contains(name, d.signal) {
 		d.at = time.Now()
@@ -345,6 +347,7 @@ func TestToldToGo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 1, nil)
 			synctest.Test(t, func(t *testing.T) {
+				// Run the task until it returns, and see how long that took after the signal.
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				store := &dying{Store: w.sweeps, signal: tc.signal, hangs: tc.hangs, stop: cancel}
@@ -359,6 +362,7 @@ func TestToldToGo(t *testing.T) {
 						store.told.Load(), took, err, tc.within)
 				}
 
+				// What it has written by then.
 				names := sweep.Names(w.plan.Sweep)
 				for object, want := range map[string]bool{names.Release(0, 0): tc.released, names.Result(0): tc.done} {
 					if _, err := w.sweeps.Stat(t.Context(), object); (err == nil) != want {

@@ -264,6 +264,7 @@ func TestOpenConfigurationsAreDecidedOnce(t *testing.T) {
 		}
 		wg.Wait()
 
+		// With one task every decision has seen all configurations before.
 		decisions := w.decidedFolds(t)
 		w.checkRefit(t, w.board(t))
 		if tasks > 1 {
@@ -314,6 +315,7 @@ func TestOpenConfigurationsOutliveTheirTask(t *testing.T) {
 		w.checkRefit(t, w.board(t))
 	}
 
+	// The first fold of configuration 1, trial 3, was cancelled.
 	w := newFolded(t, 3, openFolds(wide))
 	must.Get(sweepstore.NewTrials(w.sweeps, w.plan).CreateResult(t.Context(),
 		sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: 3, Configuration: 1, Fold: 1,

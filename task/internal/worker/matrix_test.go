@@ -30,6 +30,7 @@ type interrupted struct {
 	die  func()
 }
 
+// Put writes as long as the machine lives, and lets it vanish after the last object that it may write.
 func (s *interrupted) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,6 +119,9 @@ func (w *world) comesTo(t *testing.T, err error) string {
 // or returns without an error, with so many trials in each state.
 func TestFaultsOfEveryObject(t *testing.T) {
 	t.Parallel()
+
+	// Ways to begin: a sweep of two trials, the same after its task has written an object, another plan after that, and
+	// one with an object of another program.
 	base := func(t *testing.T) *world { return newWorld(t, 2, quick) }
 	after := func(part string, nth int) func(t *testing.T) *world {
 		return func(t *testing.T) *world {
@@ -191,6 +195,7 @@ func TestFaultsOfEveryObject(t *testing.T) {
 			begin := row.begin(t)
 			for i, fault := range blobtest.Faults {
 				synctest.Test(t, func(t *testing.T) {
+					// Both buckets have the fault in every object of the kind; one has such objects.
 					w := &world{datasets: begin.datasets, sweeps: begin.sweeps, scratch: t.TempDir(), plan: begin.plan}
 					struck := 0
 					for _, s := range []*blob.Store{&w.datasets, &w.sweeps} {

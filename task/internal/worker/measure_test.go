@@ -75,6 +75,7 @@ func read(t *testing.T, reader sdk.Reader, by attribute.Key) readings {
 // takeover, scores, and the process's memory and processor time while the dataset is open. Trial 1 fails, and trial 3
 // was released by another task before.
 func TestWhatATaskMeasures(t *testing.T) {
+	// Run the task, and read the meters once while the dataset is open.
 	w := newWorld(t, 4, func(p *sweep.Plan) { p.Trials[1].Params["num_leaves"] = "many" })
 	w.putJSON(t, sweep.Names(w.plan.Sweep).Claim(3, 0), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: 3})
 	w.put(t, sweep.Names(w.plan.Sweep).Release(3, 0), "{}")
@@ -82,7 +83,7 @@ func TestWhatATaskMeasures(t *testing.T) {
 	provider := sdk.NewMeterProvider(sdk.WithReader(reader))
 	task := w.worker(0)
 	task.Meter = provider.Meter("coppice")
-	var during readings // process state is observed only while the dataset is open
+	var during readings
 	var rows float64
 	task.Sweeps = reading(w.sweeps, sweep.Names(w.plan.Sweep).Ending(), func() {
 		if task.table == nil {
@@ -96,6 +97,8 @@ func TestWhatATaskMeasures(t *testing.T) {
 		rows, during = float64(train.Len()), read(t, reader, "")
 	})
 	must.Do(t, task.Run(t.Context()))
+
+	// The results that have a model, and the one that failed.
 	var trees float64
 	for _, i := range []int{0, 2, 3} {
 		r := w.result(t, i)
@@ -111,6 +114,8 @@ func TestWhatATaskMeasures(t *testing.T) {
 	if u := w.result(t, 1).Usage; u.MappedBytes <= 0 || u.PeakPSSBytes <= 0 || u.TreesPerSecond != 0 {
 		t.Errorf("a trial that failed has the usage %+v; want mapped bytes and memory, and no trees per second", u)
 	}
+
+	// The counters at the end.
 	got := read(t, reader, "status")
 	for name, want := range map[string]float64{"coppice.task.trees": trees, "coppice.task.rows": trees * rows,
 		"coppice.task.takeovers": 1, "coppice.task.queue": 0} {

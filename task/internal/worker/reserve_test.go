@@ -183,7 +183,7 @@ func TestReserveAtAClaim(t *testing.T) {
 
 // TestBeforeFinal: before there is a best trial, a trial has its share of the time: x and 1.8 times x, 1.2 of the quote
 // times 1.5, are what is left. After that it also leaves 1.5 times what the final training of the best trial would
-// take, by its trees. If that is no longer possible, nothing is kept. Of a long sweep at most two thirds are kept.
+// take, by its trees. If that is no longer possible, nothing is kept. Of limits.sweep at most two thirds are kept.
 func TestBeforeFinal(t *testing.T) {
 	p := &sweep.Plan{Trials: []sweep.Trial{{}, {Number: 1, Refit: true}},
 		Quote: &sweep.Quote{Trial: sweep.Range{Expected: 100}, Refit: sweep.Range{Expected: 120}, RefitPace: 1.2}}

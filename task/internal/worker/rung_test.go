@@ -281,6 +281,7 @@ func TestAPromotedTrialIsTheSame(t *testing.T) {
 			p.Trials[i].Params["learning_rate"] = 0.3 / float64(len(p.Trials)-i)
 		}
 	}
+	// The same trials without rungs.
 	plain := newWorld(t, 9, func(p *sweep.Plan) {
 		reversed(p)
 		p.Spec.Search.Stop = nil
@@ -297,6 +298,8 @@ func TestAPromotedTrialIsTheSame(t *testing.T) {
 		if _, done := w.stopped(t, true); done < 1 {
 			t.Errorf("checkpoints lost %t: no trial is done; want one at least", lost)
 		}
+
+		// Compare the models of the trials that are done.
 		promoted := 0
 		for i := range w.plan.Trials {
 			if _, err := w.sweeps.Stat(t.Context(), sweep.Names("test-1").Promotion(i, 3)); err == nil {

@@ -107,7 +107,8 @@ func chosen(p *sweep.Plan, b sweep.Board) (selected []string) {
 			scores[c.Configuration] = *c.Mean
 		}
 	}
-	rest, score := f.Names(), scores[1] // with none of the groups
+	// Configuration 1 has none of the groups.
+	rest, score := f.Names(), scores[1]
 	for step := 0; len(rest) > 1; step++ {
 		best := -1
 		for c := range rest {
@@ -136,6 +137,7 @@ func (w *world) checkSelection(t *testing.T) (text string) {
 		if w.plan.Folds != nil {
 			trial = n * w.plan.Folds.First
 		}
+		// A configuration of a step that was not reached is not trained.
 		r := w.result(t, trial)
 		step, _, open := f.Step(n)
 		if open && step > len(selected) {
@@ -170,9 +172,11 @@ func (w *world) checkSelection(t *testing.T) (text string) {
 			t.Errorf("configuration %d of step %d has %s; want %v and one more", n, step+1, f.Describe(kept),
 				selected[:step])
 		}
+
+		// Its decision has seen the scores of all steps before, and comes out again from them.
 		d, err := trials.Decision(t.Context(), trial)
 		if err != nil || d == nil {
-			t.Fatalf("the decision of trial %d: %v, %v", trial, d, err)
+			t.Fatalf("the decision of trial %d: got %v (error %v), want one", trial, d, err)
 		}
 		ended := map[int]bool{}
 		for _, s := range d.Seen {
@@ -262,12 +266,13 @@ func (w *world) members(t *testing.T, way string) (text string) {
 		}
 		d, err := trials.Decision(t.Context(), n)
 		if err != nil || d == nil {
-			t.Fatalf("%s: the decision of trial %d: %v, %v", way, n, d, err)
+			t.Fatalf("%s: the decision of trial %d: got %v (error %v), want one", way, n, d, err)
 		}
 		if err := replay(w.plan, d); err != nil {
 			t.Errorf("%s: made the decision of trial %d again: %v", way, n, err)
 		}
 
+		// Every generation adds 8 trees to the model that it continues.
 		generation := n / 5
 		if (r.From == nil) != (generation == 0) || r.Trees != 8*(generation+1) {
 			t.Errorf("%s: trial %d of generation %d has %d trees and continues %+v; want %d trees, 8 of them its own",

@@ -372,6 +372,8 @@ func (t *training) record(trained *fit.Evaluated, chosen *sweep.Rated, maxTrees 
 			return err
 		}
 	}
+
+	// What the model is, and how good.
 	r.Status, r.Score, r.Metrics = sweep.StatusDone, trained.Score, trained.Metrics
 	r.BestIteration, r.Trees, r.TreesGrown = trained.Best, trained.Model.Iterations(), trained.Grown
 	for _, tree := range trained.Model.Trees {
@@ -388,6 +390,7 @@ func (t *training) record(trained *fit.Evaluated, chosen *sweep.Rated, maxTrees 
 		t.Log.Warn(r.Reason, "trial", r.Trial)
 	}
 
+	// What only some trials have: a standard error to pick by, the number of rows, and what a refit takes over.
 	refit, folds := t.planned.Refit, t.plan.Folds != nil
 	if se := trained.ScoreSE; !refit && t.plan.Spec.PicksByError() && !math.IsNaN(se) && !math.IsInf(se, 0) {
 		r.ScoreSE = &trained.ScoreSE
@@ -401,6 +404,8 @@ func (t *training) record(trained *fit.Evaluated, chosen *sweep.Rated, maxTrees 
 	if refit && !folds {
 		r.Refits = &chosen.Trials[0]
 	}
+
+	// What it took.
 	mem := usage.Self()
 	r.Usage = sweep.Usage{TrainSeconds: trained.Seconds, NsPerValue: trained.NsPerValue, TreesPerSecond: t.pulse.rate(),
 		ResumedTrees: trained.Resumed, PrivateBytes: mem.Private, SharedBytes: mem.Shared, PSSBytes: mem.PSS}

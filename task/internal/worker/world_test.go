@@ -37,6 +37,7 @@ type published struct {
 	err      error
 }
 
+// Publish keeps a message, which has to be one that can be decoded.
 func (p *published) Publish(_ context.Context, data []byte, attrs map[string]string) error {
 	m, err := sweep.DecodeScoreMessage(data)
 	if err != nil {
