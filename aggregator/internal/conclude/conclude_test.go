@@ -31,8 +31,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestConcludesWithTheBest: the trial with the best score is verified, calibrated, registered and, without a champion,
-// promoted.
+// TestConcludesWithTheBest: when all trials have ended, the one with the best score is verified, calibrated and
+// registered as version 1. As there is no champion yet, it is promoted.
 func TestConcludesWithTheBest(t *testing.T) {
 	w := newWorld(t, options{})
 	c := w.mustConclude(t)
@@ -65,7 +65,8 @@ func TestConcludesWithTheBest(t *testing.T) {
 	checkVersion(t, w, c)
 }
 
-// TestATrialAtItsLimitMayWin: it has a model like any other, which leaves verifies, and the conclusion says so.
+// TestATrialAtItsLimitMayWin: a trial that stopped at its time limit has a model like any other, and may win. The
+// conclusion says that it was stopped.
 func TestATrialAtItsLimitMayWin(t *testing.T) {
 	const why = "stopped at its limit of 2h0m0s after 12 of 500 trees"
 	w := newWorld(t, options{store: func(r *sweep.Result, _ map[string][]byte) { r.AtLimit, r.Reason = true, why }})
@@ -93,12 +94,14 @@ func TestConcludesWithTheSmallest(t *testing.T) {
 		}
 	}
 	if c.Trial != smallest || c.Version != 1 {
-		t.Errorf("trial %d won as version %d (%s); trial %d is the smallest", c.Trial, c.Version, c.Reason, smallest)
+		t.Errorf("trial %d won as version %d (%s); want trial %d, the smallest, as version 1", c.Trial, c.Version,
+			c.Reason, smallest)
 	}
 	contains(t, c.Reason, "the lowest model_bytes")
 	contains(t, c.Reason, "3 trials within 50% of the best auc")
 }
 
+// score reads a trial's score from its result.
 func score(t *testing.T, w *world, trial int) float64 {
 	t.Helper()
 	var r sweep.Result
@@ -106,7 +109,8 @@ func score(t *testing.T, w *world, trial int) float64 {
 	return r.Score
 }
 
-// checkVersion uses the registered files as an outsider would.
+// checkVersion checks the champion's files in the registry: that model, calibrator and plan can be decoded, and that
+// they, its labels and its report agree with conclusion c.
 func checkVersion(t *testing.T, w *world, c *sweep.Conclusion) {
 	t.Helper()
 	reg := registry.New(w.models)
@@ -127,7 +131,7 @@ func checkVersion(t *testing.T, w *world, c *sweep.Conclusion) {
 	}
 	p, err := sweep.DecodePlan(read(scorer.FilePlan))
 	if err != nil || p.Fingerprint() != w.plan.Fingerprint() {
-		t.Error("the plan in the registry is another one", err)
+		t.Errorf("the plan in the registry is another one, error %v; want the sweep's", err)
 	}
 	var r report
 	if err := json.Unmarshal(read(scorer.FileReport), &r); err != nil || r.Trial != c.Trial ||
@@ -164,7 +168,7 @@ func TestSameEndWhateverTheMessages(t *testing.T) {
 		wg.Wait()
 		got, _ := json.Marshal(w.mustConclude(t))
 		if string(got) != string(want) {
-			t.Errorf("seed %d:\n%s\n%s", seed, got, want)
+			t.Errorf("seed %d: concluded as\n%s\nwant\n%s", seed, got, want)
 		}
 		if versions, err := registry.New(w.models).Versions(t.Context(), "ctr"); err != nil || len(versions) != 1 {
 			t.Errorf("seed %d: %d versions, %v; want one", seed, len(versions), err)
@@ -172,7 +176,7 @@ func TestSameEndWhateverTheMessages(t *testing.T) {
 	}
 }
 
-// without is a copy of a store except for one object.
+// without returns a copy of a store that lacks the objects with these names.
 func without(t *testing.T, s blob.Store, names ...string) blob.Store {
 	t.Helper()
 	out := blob.Memory()
@@ -184,8 +188,9 @@ func without(t *testing.T, s blob.Store, names ...string) blob.Store {
 	return out
 }
 
-// TestKilledAnywhereTheEndIsTheSame lets the aggregator die at each of its writes, before and after the write has
-// landed, and starts another one.
+// TestKilledAnywhereTheEndIsTheSame: an aggregator dies at its k-th write, before or after that has reached the store,
+// and another one concludes the sweep. For every k, the conclusion and the registry's history are the same as without a
+// death.
 func TestKilledAnywhereTheEndIsTheSame(t *testing.T) {
 	w := newWorld(t, options{leaves: []int{4, 8}})
 	trained := w.sweeps
@@ -224,8 +229,9 @@ func TestKilledAnywhereTheEndIsTheSame(t *testing.T) {
 	}
 }
 
-// TestWhatComesLateDoesNotCount stops the aggregator between registering and concluding; then the best trial of all
-// ends, and the sweep is cancelled.
+// TestWhatComesLateDoesNotCount: an aggregator stops between registering and concluding. Then a trial ends that is
+// better than all others, and the sweep is cancelled. The next aggregator concludes with what the ending counts, as
+// the first would have, also if it has to read results that it has not seen.
 func TestWhatComesLateDoesNotCount(t *testing.T) {
 	const late = 3
 	w := newWorld(t, options{leaves: []int{2, 3, 4, 31}, skip: func(i int) bool { return i == late }})
@@ -248,7 +254,8 @@ func TestWhatComesLateDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestARollbackIsNotUndone: a person rolls back between the aggregator's promotion and its conclusion.
+// TestARollbackIsNotUndone: if a person rolls the champion back between an aggregator's promotion and its conclusion,
+// the next aggregator writes the same conclusion and leaves the champion where it is.
 func TestARollbackIsNotUndone(t *testing.T) {
 	first := newWorld(t, options{leaves: []int{2}, trees: 1})
 	first.mustConclude(t)
@@ -262,16 +269,16 @@ func TestARollbackIsNotUndone(t *testing.T) {
 		t.Errorf("another conclusion than the first (-first +got):\n%s", d)
 	}
 	if a, err := reg.Alias(t.Context(), "ctr", "champion"); err != nil || a.Version != 1 {
-		t.Errorf("the champion is %d again (%v)", a.Version, err)
+		t.Errorf("the champion is version %d (error %v), want 1, to which it was rolled back", a.Version, err)
 	}
 }
 
-// withoutGate lets every version pass.
+// withoutGate changes a plan so that every version is promoted.
 func withoutGate(p *sweep.Plan) {
 	p.Spec.Gate = &sweep.Gate{Metric: "log_loss", Against: sweep.AgainstNone}
 }
 
-// events is the model's history without times.
+// events returns the model's history as text, without times.
 func events(t *testing.T, w *world) string {
 	t.Helper()
 	history := must.Get(registry.New(w.models).History(t.Context(), "ctr"))(t)
@@ -296,6 +303,7 @@ func TestRequirements(t *testing.T) {
 	}
 }
 
+// jobs is an engine with one job in a state, or one that cannot be asked.
 type jobs struct {
 	state engine.Phase
 	err   error
@@ -305,7 +313,7 @@ func (j jobs) Status(context.Context, string) (engine.JobStatus, error) {
 	return engine.JobStatus{State: j.state, Began: j.state == engine.Failed}, j.err
 }
 
-// finishing is a job that is just ending.
+// finishing is an engine whose job ends when it is asked for: end is called first.
 type finishing struct{ end func() }
 
 func (f finishing) Status(context.Context, string) (engine.JobStatus, error) {
@@ -313,9 +321,10 @@ func (f finishing) Status(context.Context, string) (engine.JobStatus, error) {
 	return engine.JobStatus{State: engine.Done, Began: true}, nil
 }
 
-// TestWhenASweepIsOver: a sweep with unfinished trials is concluded once its job has ended, with what is there, and not
-// while the job may go on.
+// TestWhenASweepIsOver: a sweep with unfinished trials is concluded, with the results that there are, once its job has
+// ended or its time limit is reached, or if it is cancelled. Before that it is not.
 func TestWhenASweepIsOver(t *testing.T) {
+	// unfinished is a sweep of four trials, of which as many are done as there are arguments.
 	unfinished := func(done ...int) *world {
 		return newWorld(t, options{leaves: []int{2, 3, 4, 5}, skip: func(i int) bool {
 			return i >= len(done) || done[i] == 0
@@ -326,6 +335,8 @@ func TestWhenASweepIsOver(t *testing.T) {
 		a.Jobs = j
 		return must.Get(a.Consider(t.Context(), w.plan.Sweep))(t)
 	}
+
+	// While the job runs, or the engine may not know it yet, and after it has failed.
 	w := unfinished(1, 1)
 	if c := consider(w, jobs{}); c != nil {
 		t.Errorf("concluded with trials running: %+v; want it to wait", c)
@@ -348,7 +359,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 	}
 	never := unfinished(1, 1)
 	if c := consider(never, jobs{state: engine.Gone}); c == nil {
-		t.Error("a sweep whose job is not there goes on")
+		t.Error("a sweep whose job is not there goes on, want it concluded")
 	} else {
 		contains(t, c.Reason, "the job was gone")
 	}
@@ -360,6 +371,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 		t.Errorf("the last trial ended before the job was looked at: got %+v; want four done, and all had ended", c)
 	}
 
+	// At the time limit one trial of four is done, and the quorum is half of them.
 	few := unfinished(1)
 	few.now = created.Add(7 * time.Hour)
 	c = consider(few, nil)
@@ -369,6 +381,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 	contains(t, c.Reason,
 		"3 of 4 trials had not ended after 6h0m0s, the sweep's time limit; 1 trial is done, and the quorum is 2")
 
+	// Cancelled.
 	gone := unfinished(1, 1, 1, 1)
 	must.Get(blob.Create(t.Context(), gone.sweeps, sweep.Names(gone.plan.Sweep).Cancel(), []byte("{}")))(t)
 	if c := consider(gone, nil); c.Outcome != sweep.OutcomeCancelled || c.Version != 0 {
@@ -386,7 +399,8 @@ func TestAllTrialsFailed(t *testing.T) {
 	}
 }
 
-// TestLogOfAConclusion: trial 0 is named only if it has won.
+// TestLogOfAConclusion: the log line of a conclusion names the trial only if one has won: without a winner its number
+// would be 0, which is also that of the first trial.
 func TestLogOfAConclusion(t *testing.T) {
 	for _, c := range []struct {
 		edit    func(*sweep.Result, map[string][]byte)
@@ -425,7 +439,8 @@ func TestRegressionAndCarvedHoldout(t *testing.T) {
 	}
 }
 
-// TestTheGateNeedsUntouchedRows: a sample of calib rows only serves to verify, but not to judge.
+// TestTheGateNeedsUntouchedRows: if the sample has rows of calib but none of test, the winner is verified by them,
+// but the gate does not promote it: its calibrator was fitted to these rows.
 func TestTheGateNeedsUntouchedRows(t *testing.T) {
 	first := newWorld(t, options{})
 	first.mustConclude(t)
@@ -452,7 +467,8 @@ func TestHopelessDataEndsTheSweep(t *testing.T) {
 	}
 }
 
-// TestACalibrationThatFailsSaysSoOnce: the reason names the trial, and the calibration once.
+// TestACalibrationThatFailsSaysSoOnce: labels of one class cannot be calibrated on. The error is one of the data, names
+// the trial, and says once that it is about calibration.
 func TestACalibrationThatFailsSaysSoOnce(t *testing.T) {
 	raw := make([]float64, 10) // fewer are left uncalibrated
 	trial := winner{result: &sweep.Result{Trial: 7}, trees: new(gbt.Model), calib: raw, testRaw: raw}
@@ -478,28 +494,29 @@ func TestForeignMessages(t *testing.T) {
 		}
 	}
 	if len(a.known) != 1 {
-		t.Errorf("it remembers %d sweeps, of which one exists", len(a.known))
+		t.Errorf("it remembers %d sweeps, want only the one that exists", len(a.known))
 	}
 }
 
-// TestADamagedPlanIsNobodysMessage: redelivering the message would not help, and other sweeps must continue.
+// TestADamagedPlanIsNobodysMessage: a message about a sweep whose plan is damaged is acknowledged, since redelivering
+// it would not help. Reconciling succeeds, too, and concludes the other sweep.
 func TestADamagedPlanIsNobodysMessage(t *testing.T) {
 	w := newWorld(t, options{})
 	must.Get(blob.Create(t.Context(), w.sweeps, sweep.Names("aaa").Plan(), []byte("{")))(t)
 	a := w.aggregator()
 	if err := a.Handle(t.Context(), []byte(`{"format":1,"sweep":"aaa","trial":1}`)); err != nil {
-		t.Error(err)
+		t.Errorf("handled a message about the damaged plan: error %v, want none", err)
 	}
 	if err := a.Reconcile(t.Context()); err != nil {
-		t.Error(err)
+		t.Errorf("reconciled beside a damaged plan: error %v, want none", err)
 	}
 	if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Conclusion()); err != nil {
 		t.Errorf("the other sweep was not concluded: %v", err)
 	}
 }
 
-// TestTrialsThatLeftTheFinalTrainingItsTime: the conclusion says how many were not trained, and the quorum leaves them
-// out.
+// TestTrialsThatLeftTheFinalTrainingItsTime: a trial that was stopped before its first tree, so that time was left
+// for the final training, does not count against the quorum. The conclusion says how many there were.
 func TestTrialsThatLeftTheFinalTrainingItsTime(t *testing.T) {
 	w := newWorld(t, options{change: withFinal, skip: func(i int) bool { return i == 3 },
 		table: datasettest.Options{Encodings: "{final: true}"},

@@ -29,8 +29,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// flip changes one byte in the middle of an object; of a fraction, its first digit, since the last ones may be of the
-// same number.
+// flip changes one bit in the middle of an object. In JSON it looks for a fraction from there on and changes its first
+// digit: a change of a last digit might give the same number.
 func flip(t *testing.T, s blob.Store, name string) {
 	t.Helper()
 	data, _ := must.Get2(blob.ReadAll(t.Context(), s, name, 1<<26))(t)
@@ -42,8 +42,9 @@ func flip(t *testing.T, s blob.Store, name string) {
 	overwrite(t, s, name, string(data))
 }
 
-// TestAFlippedByte: what no store has noticed, checksums do. On a damaged dataset nothing is calibrated, measured or
-// registered, a damaged trial is passed over, and a damaged champion, which nothing can be compared with, stays.
+// TestAFlippedByte: checksums notice a changed byte. With a damaged file of the dataset, the sweep has no winner and
+// registers nothing. A damaged file of the best trial makes another one win. A damaged champion stays, as no version
+// can be compared with it.
 func TestAFlippedByte(t *testing.T) {
 	trained := newWorld(t, options{})
 	sweeps := without(t, trained.sweeps)
@@ -128,8 +129,8 @@ func TestADamagedChampionRecordEndsTheSweep(t *testing.T) {
 	}
 }
 
-// TestAnEndingWithoutAResult: the ending counts a trial whose result no longer exists. The sweep is concluded without
-// it.
+// TestAnEndingWithoutAResult: if the ending counts a trial whose result no longer exists, that trial counts as
+// failed, and another one wins.
 func TestAnEndingWithoutAResult(t *testing.T) {
 	w := newWorld(t, options{})
 	best := w.mustConclude(t).Trial
@@ -142,7 +143,8 @@ func TestAnEndingWithoutAResult(t *testing.T) {
 	}
 }
 
-// TestAPlanOfAnotherSweepIsHopeless: a retry would not help, so the message is not redelivered.
+// TestAPlanOfAnotherSweepIsHopeless: a plan that belongs to another sweep is damage that no retry mends. Considering
+// the sweep is an error, reconciling is not, and the log says once that the sweep cannot be concluded.
 func TestAPlanOfAnotherSweepIsHopeless(t *testing.T) {
 	w := newWorld(t, options{})
 	text, _ := must.Get2(blob.ReadAll(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), 1<<26))(t)
@@ -232,7 +234,8 @@ const otherModel = "tree\nversion=v3\nnum_class=1\nnum_tree_per_iteration=1\nlab
 	"max_feature_idx=0\nobjective=binary sigmoid:1\nfeature_names=a\nfeature_infos=none\ntree_sizes=44\n\n" +
 	"Tree=0\nnum_leaves=1\nnum_cat=0\nleaf_value=1\n\nend of trees\n"
 
-// TestAModelOfMoreBytesThanItsResultSays is passed over. What is missing or cut is TestFaultsOfEveryObject's.
+// TestAModelOfMoreBytesThanItsResultSays: if the best trial's model has a byte more than its result says, another trial
+// wins. Objects that are missing or cut are in TestFaultsOfEveryObject.
 func TestAModelOfMoreBytesThanItsResultSays(t *testing.T) {
 	w := newWorld(t, options{})
 	best := w.mustConclude(t).Trial
@@ -244,8 +247,9 @@ func TestAModelOfMoreBytesThanItsResultSays(t *testing.T) {
 	}
 }
 
-// TestEitherPredictorConvicts: leaves and our own predictor are each compared with the trainer's scores, ours on every
-// row, leaves on the first of every three.
+// TestEitherPredictorConvicts: verification fails if the library leaves or our own predictor differs from the
+// trainer's scores. Here leaves scores the first of every three rows, and our predictor all five, so that only ours
+// finds the wrong score of the last row.
 func TestEitherPredictorConvicts(t *testing.T) {
 	model := func(leaf string) string { return strings.Replace(otherModel, "leaf_value=1", "leaf_value="+leaf, 1) }
 	h := &holdout{
@@ -254,9 +258,9 @@ func TestEitherPredictorConvicts(t *testing.T) {
 		testRows: []place{{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}},
 	}
 	for _, tc := range []struct {
-		ours, leaves string
+		ours, leaves string // what each of the two predicts for every row
 		trained      []float64
-		want         string
+		want         string // part of the error; empty for none
 	}{
 		{"1", "1", []float64{1, 1, 1, 1, 1}, ""},
 		{"2", "1", []float64{1, 1, 1, 1, 1}, "the predictor predicts 2, the trainer 1"},
@@ -311,10 +315,10 @@ func TestFaultsOfEveryObject(t *testing.T) {
 
 	for _, row := range []struct {
 		kind  string
-		match string
-		begin func(*testing.T, *world)
-		late  bool // long after the ending
-		want  [5]string
+		match string                   // the object's name
+		begin func(*testing.T, *world) // prepares the sweep
+		late  bool                     // considered once more, when filePatience is over
+		want  [5]string                // by fault, in the order of blobtest.Faults
 	}{
 		{"plan", names.Plan(), nothing, false, [5]string{"stuck", "setup", "again", "stuck", "goes on"}},
 		{"result of the best", names.Result(best), nothing, false, [5]string{"next", "setup", "again", "next",
@@ -384,6 +388,7 @@ func TestFaultsOfEveryObject(t *testing.T) {
 	}
 }
 
+// comesTo returns the word for an outcome, as in the table of TestFaultsOfEveryObject.
 func comesTo(c *sweep.Conclusion, err error, best int) string {
 	switch {
 	case errors.As(err, new(*sweep.DecodeError)):
@@ -408,10 +413,10 @@ func comesTo(c *sweep.Conclusion, err error, best int) string {
 	return "best"
 }
 
-// TestAggregatorsOverAFoulStore: three aggregators repeatedly consider a sweep that is over, in a synctest bubble.
-// Three in ten answers to their writes are lost, with a client that retries or one that gives up, and calls stall for
-// minutes. They all reach one conclusion, the one of an undisturbed run, and the registry has one version, promoted
-// once. A failure names its seed.
+// TestAggregatorsOverAFoulStore: three aggregators consider a sweep that is over, again and again, over a bad store:
+// three in ten answers to their writes are lost, and calls stall for minutes (of a synctest bubble). With even seeds
+// the store's client retries a write without an answer, with odd ones it gives up. All reach the conclusion of an
+// undisturbed run, and the registry has one version, promoted once.
 func TestAggregatorsOverAFoulStore(t *testing.T) {
 	clean := newWorld(t, options{})
 	sweeps := without(t, clean.sweeps)
@@ -442,14 +447,14 @@ func TestAggregatorsOverAFoulStore(t *testing.T) {
 		})
 
 		if got := versionFiles(t, w.models); got != files {
-			t.Errorf("seed %d: the registry has\n%s\nand in a calm sweep\n%s", seed, got, files)
+			t.Errorf("seed %d: the registry has\n%s\nwant what it has without a disturbance\n%s", seed, got, files)
 		}
 		if events, err := registry.New(w.models).History(t.Context(), "ctr"); err != nil || len(events) != 2 {
 			t.Errorf("seed %d: history %+v, %v; want a registration and a promotion", seed, events, err)
 		}
 	}
 	if failed == 0 {
-		t.Error("no aggregator met a lost answer")
+		t.Error("no aggregator has failed, so that the test shows nothing; want some to meet a lost answer")
 	}
 }
 

@@ -31,19 +31,21 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// finally is a sweep of three trials, of which trial 2 wins, with a final training that is not done yet.
+// finally returns a sweep of three trials, of which trial 2 wins, with a final training, trial 3, that has not run yet.
 func finally(t *testing.T) *world {
 	t.Helper()
 	return newWorld(t, options{table: datasettest.Options{Encodings: "{final: true}"},
 		skip: func(i int) bool { return i == 3 }, change: withFinal})
 }
 
+// withFinal adds a final training, trial 3, to a plan.
 func withFinal(p *sweep.Plan) {
 	p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
 	p.Trials = append(p.Trials, sweep.Trial{Number: 3, Source: sweep.SourceFinal, Refit: true})
 }
 
-// trainFinal does the work of the final training of a trial that wins, with the labels that relabel makes of train's.
+// trainFinal does the work of the final training of the winner's configuration, on train alone. relabel, which may be
+// nil, changes train's labels for it, and edit its result.
 func (w *world) trainFinal(t *testing.T, winner int, relabel func([]float32), edit func(*sweep.Result)) {
 	t.Helper()
 	w.plan.Trials[3].Params = w.plan.Trials[winner].Params
@@ -62,7 +64,9 @@ func (w *world) trainFinal(t *testing.T, winner int, relabel func([]float32), ed
 	s.Label = was
 }
 
-// TestTheFinalModelIsRegistered: beside it stands the winner as it was judged, with which later nights compare.
+// TestTheFinalModelIsRegistered: the version has the final model, with the encoding whose statistics are over all
+// rows, and beside it the winner as it was judged, with the encoding by train, for later nights to compare with.
+// Calibrator and usual inputs are the winner's.
 func TestTheFinalModelIsRegistered(t *testing.T) {
 	w := finally(t)
 	w.trainFinal(t, 2, nil, nil)
@@ -86,7 +90,7 @@ func TestTheFinalModelIsRegistered(t *testing.T) {
 		return data
 	}
 	if !bytes.Equal(read(scorer.FileModel), trial(3)) || !bytes.Equal(read(scorer.FileJudgedModel), trial(2)) {
-		t.Error("model.txt is not the final model, or judged.txt not the winner's")
+		t.Error("model.txt is not the final model, or judged.txt not the winner's; want both")
 	}
 
 	s := must.Get(scorer.Open(t.Context(), reg, v))(t)
@@ -107,7 +111,7 @@ func TestTheFinalModelIsRegistered(t *testing.T) {
 	// The calibrator that goes live is the judged model's: rows that the final model has seen say nothing of its level,
 	// unless they are the newest (TestTheLevelOfTheNewestRows).
 	if !bytes.Equal(read(scorer.FileCalibrator), read(scorer.FileJudgedCalibrator)) {
-		t.Error("the final model's calibrator is not the judged model's")
+		t.Error("the final model's calibrator is not the judged model's, want the same")
 	}
 
 	// The final training has seen the sample, so that to its own tables no value there is new.
@@ -120,7 +124,8 @@ func TestTheFinalModelIsRegistered(t *testing.T) {
 	}
 }
 
-// TestTheFinalModelMayPredictOtherSums: where days drift, a good one does.
+// TestTheFinalModelMayPredictOtherSums: a final model whose predictions add up to more than 1.25 times the winner's, as
+// those of a good one may where days drift, is still registered.
 func TestTheFinalModelMayPredictOtherSums(t *testing.T) {
 	w := finally(t)
 	w.trainFinal(t, 2, func(y []float32) {
@@ -134,7 +139,9 @@ func TestTheFinalModelMayPredictOtherSums(t *testing.T) {
 	}
 }
 
-// TestTheFinalModelsEncodingIsChecked: what becomes of raw values is in no score that its task has left.
+// TestTheFinalModelsEncodingIsChecked: the scores that the final training has left are of bins, so that they do not
+// show a wrong encoding of raw values. Comparing predictions for raw test rows does: with the features in another
+// order, the final model is not accepted.
 func TestTheFinalModelsEncodingIsChecked(t *testing.T) {
 	w := finally(t)
 	w.trainFinal(t, 2, nil, nil)
@@ -168,7 +175,8 @@ func TestTheFinalModelsEncodingIsChecked(t *testing.T) {
 	}
 }
 
-// TestTheFinalModelOfARegression: there is no calibrator, and the loss is the squared error.
+// TestTheFinalModelOfARegression: the final model of a regression is registered if its squared error on test is no
+// worse than the winner's. With labels twenty times as large it is not.
 func TestTheFinalModelOfARegression(t *testing.T) {
 	for name, tc := range map[string]struct {
 		relabel    func([]float32)
@@ -194,8 +202,8 @@ func TestTheFinalModelOfARegression(t *testing.T) {
 	}
 }
 
-// TestTheFinalModelsFilesAreLost: what only the final model needs keeps no sweep from its end, and no winner from the
-// registry.
+// TestTheFinalModelsFilesAreLost: if a file that only the final model needs is damaged, or cannot be read until
+// filePatience is over, the sweep is concluded, and the winner is registered without the final model.
 func TestTheFinalModelsFilesAreLost(t *testing.T) {
 	for name, break_ := range map[string]func(*world){
 		"the statistics over all rows are damaged": func(w *world) {
@@ -226,8 +234,8 @@ func TestTheFinalModelsFilesAreLost(t *testing.T) {
 	}
 }
 
-// TestCorrelationIsANumber: of a model that gives all rows one score, too. It is written into the report, which has no
-// place for NaN, so that such a sweep was never concluded.
+// TestCorrelationIsANumber: the correlation of scores is never NaN, also if a model gives all rows one score. It is
+// written into a report as JSON, which cannot hold NaN: such a sweep was once never concluded.
 func TestCorrelationIsANumber(t *testing.T) {
 	for name, tc := range map[string]struct {
 		x, y   []float64
@@ -251,8 +259,8 @@ func TestCorrelationIsANumber(t *testing.T) {
 	}
 }
 
-// TestTheFinalModelHasToAgree: whatever is wrong with the final training, the winner is registered as it was judged,
-// and the reason is said.
+// TestTheFinalModelHasToAgree: if the final training failed, or its model is unlike the winner, the winner alone is
+// registered, and the report says why.
 func TestTheFinalModelHasToAgree(t *testing.T) {
 	for name, tc := range map[string]struct {
 		do   func(*world)
@@ -300,14 +308,15 @@ func TestTheFinalModelHasToAgree(t *testing.T) {
 		reg := registry.New(w.models)
 		v := must.Get(reg.Get(t.Context(), "ctr", "1"))(t)
 		if scorer.JudgedModel(v) != scorer.FileModel {
-			t.Errorf("%s: the version has a judged model beside its own", name)
+			t.Errorf("%s: the version has a judged model beside its own, want one model", name)
 		}
 	}
 }
 
-// TestTheLevelOfTheNewestRows: where splits follow each other in time, a final model's predictions of calib and test
-// move half of the way to their labels if all stretches of them ask for it, and all of it where one class counts more;
-// elsewhere its calibrator is the judged model's.
+// TestTheLevelOfTheNewestRows: if rows are split by time, a final model's calibrator is fitted so that its
+// predictions for calib and test move half of the way to their labels, or all of it if one class weighs more
+// (scale_pos_weight). With another split, it is the judged model's calibrator. Here the judged model is calibrated,
+// and the final one's scores of calib are all 0, so that its predictions add up to .93 of the labels at first.
 func TestTheLevelOfTheNewestRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 0))
 	const rows = 40_000
@@ -319,7 +328,8 @@ func TestTheLevelOfTheNewestRows(t *testing.T) {
 		}
 	}
 	judged := must.Get(calibrate.Choose(raw, label, nil, false))(t)
-	of := func(by string, weight float64) (share float64, c *calibrate.Calibrator) {
+	// fitted returns the calibrator for a split and a weight, and the sum of its predictions over that of the labels.
+	fitted := func(by string, weight float64) (share float64, c *calibrate.Calibrator) {
 		h := &holdout{manifest: &dataset.Manifest{Split: dataset.SplitRule{By: by}},
 			calib: dataset.Targets{Label: label[:rows/2]}, test: dataset.Targets{Label: label[rows/2:]}}
 		f := &final{winner: &winner{calibrator: judged.Calibrator,
@@ -332,20 +342,22 @@ func TestTheLevelOfTheNewestRows(t *testing.T) {
 		}
 		return sum / labels, f.calibrator
 	}
-	if share, _ := of(dataset.SplitByTime, 2); math.Abs(share-1) > 5e-3 {
+	if share, _ := fitted(dataset.SplitByTime, 2); math.Abs(share-1) > 5e-3 {
 		t.Errorf("by time, with scale_pos_weight 2: predictions add up to %v of the labels, want all", share)
 	}
-	if half, _ := of(dataset.SplitByTime, 1); half > .99 || half < .8 {
+	if half, _ := fitted(dataset.SplitByTime, 1); half > .99 || half < .8 {
 		t.Errorf("by time: predictions add up to %v of the labels, want half of the way from .93", half)
 	}
-	if _, c := of(dataset.SplitByHash, 1); c != judged.Calibrator {
+	if _, c := fitted(dataset.SplitByHash, 1); c != judged.Calibrator {
 		t.Errorf("by hash it is %v, expected the judged model's %v", c, judged.Calibrator)
 	}
 }
 
-// TestWhatAFinalModelNeedNotAgreeWith: classes that train lacks, which the judged model gives one score, and a judged
-// model that is no better than the base rate.
+// TestWhatAFinalModelNeedNotAgreeWith: a final model is not compared by classes that train lacks, to which the judged
+// model gives the same score in all rows (learnt). And it need not agree with a judged model that is no better on test
+// than the base rate (losesToBaseRate).
 func TestWhatAFinalModelNeedNotAgreeWith(t *testing.T) {
+	// Three rows with a score for each of three classes. The old model's third score is always 3.
 	fresh := []float64{1, 2, 9, 3, 4, -5, 5, 6, 7}
 	old := []float64{1, 2, 3, 2, 4, 3, 3, 6, 3}
 	f, o, w := learnt(3, fresh, old, []float32{1, 2, 3})
@@ -386,8 +398,8 @@ func TestWhatAFinalModelNeedNotAgreeWith(t *testing.T) {
 	}
 }
 
-// driftingDays is the click table of some days, of 400 rows each, with its labels. What the number x says of a click
-// grows from day to day.
+// driftingDays returns the click table, as CSV, of the days first to last, of 400 rows each, and its labels. The effect
+// of the number x on a click grows from day to day. A day's rows are always the same.
 func driftingDays(first, last int) (text []byte, label []float32) {
 	var b bytes.Buffer
 	b.WriteString("day,campaign_id,x,is_click,revenue\n")
@@ -411,11 +423,12 @@ func driftingDays(first, last int) (text []byte, label []float32) {
 // pastNight is how a sweep on six days ended, and the log loss of its version on the day after.
 type pastNight struct {
 	*sweep.Conclusion
-	judged         []byte
-	live, ofJudged float64 // of what predicts, and of the judged model
+	judged         []byte  // the text of the judged model
+	live, ofJudged float64 // log loss of the version in use, and of its judged model
 }
 
-// pastNights concludes four nights in a row, each on three days to train on, and one each for valid, calib and test.
+// pastNights concludes sweeps of four nights in a row, with or without a final training. Each has three days to train
+// on, and one each for valid, calib and test.
 func pastNights(t *testing.T, final bool) []pastNight {
 	t.Helper()
 	var nights []pastNight
@@ -442,7 +455,7 @@ func pastNights(t *testing.T, final bool) []pastNight {
 	return nights
 }
 
-// trainOnAll does the work of the final training of trial 0 as a task does.
+// trainOnAll does the work of the final training of trial 0 on the rows of all splits, as a task does.
 func (w *world) trainOnAll(t *testing.T) {
 	t.Helper()
 	p := must.Get(gbt.ParseParams(w.plan.Trials[0].Params))(t)
@@ -465,7 +478,7 @@ func (w *world) trainOnAll(t *testing.T) {
 	})
 }
 
-// pastNight concludes the sweep and looks at the day after.
+// pastNight concludes the sweep, and measures its version and its judged model on the day after.
 func (w *world) pastNight(t *testing.T, after int) pastNight {
 	t.Helper()
 	n := pastNight{Conclusion: w.mustConclude(t)}
@@ -478,7 +491,7 @@ func (w *world) pastNight(t *testing.T, after int) pastNight {
 	return n
 }
 
-// lossOn is the log loss of a model on the raw rows of a day.
+// lossOn returns the log loss of a model on the raw rows of a day.
 func lossOn(t *testing.T, s *scorer.Scorer, day int) float64 {
 	t.Helper()
 	text, label := driftingDays(day, day)
@@ -495,9 +508,9 @@ func lossOn(t *testing.T, s *scorer.Scorer, day int) float64 {
 	return must.Get(loss.Eval(metric.Input{Label: label, Pred: pred}))(t)
 }
 
-// TestFinalOnTheDayAfter: a final model has seen the days that its judged model was checked on, and where days drift it
-// is better on the day after, if its calibrator keeps its shape. What is judged, and compared with the champion, is as
-// it is without a final training.
+// TestFinalOnTheDayAfter: a final model has also seen the newest days, on which its judged model was only tested. Where
+// days drift, it is better on the day after, over four nights together. The judged model, and the gate's decision, are
+// the same as without a final training. A second run gives the same results.
 func TestFinalOnTheDayAfter(t *testing.T) {
 	without, with := pastNights(t, false), pastNights(t, true)
 	gain := 0.0
@@ -508,15 +521,14 @@ func TestFinalOnTheDayAfter(t *testing.T) {
 				n.Final)
 		}
 		if !bytes.Equal(n.judged, old.judged) || n.ofJudged != old.live || !reflect.DeepEqual(n.Test, old.Test) {
-			t.Errorf("night %d: the judged model is worth %v tomorrow and %v on test, expected that of a night "+
-				"without a "+
-				"final training, %v and %v", i, n.ofJudged, n.Test, old.live, old.Test)
+			t.Errorf("night %d: the judged model's loss is %v tomorrow, with %v on test; expected those of a night "+
+				"without a final training, %v and %v", i, n.ofJudged, n.Test, old.live, old.Test)
 		}
 		if !reflect.DeepEqual(n.Gate, old.Gate) {
 			t.Errorf("night %d: the gate has seen %+v, and %+v without a final training", i, n.Gate, old.Gate)
 		}
 		if n.live == old.live {
-			t.Errorf("night %d: the final model predicts tomorrow as the judged one does", i)
+			t.Errorf("night %d: the final model's loss tomorrow is %v, that of the judged one; want another", i, n.live)
 		}
 		gain += old.live - n.live
 	}
@@ -525,7 +537,7 @@ func TestFinalOnTheDayAfter(t *testing.T) {
 	}
 	for i, n := range pastNights(t, true) {
 		if !reflect.DeepEqual(n, with[i]) {
-			t.Errorf("night %d again has other results", i)
+			t.Errorf("night %d again: got %+v, want the same as at first, %+v", i, n, with[i])
 		}
 	}
 }

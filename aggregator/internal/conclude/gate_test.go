@@ -25,7 +25,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// edited is a click table whose rows are changed by a test; header changes the names, too.
+// edited returns a click table each of whose rows is replaced by what edit makes of it; header is true for the row of
+// names. r is a generator by the seed.
 func edited(rows int, seed uint64, edit func(r *rand.Rand, header bool, row []string) []string) datasettest.Options {
 	o := datasettestOptions(rows, seed)
 	o.Edit = func(table []byte) []byte {
@@ -53,7 +54,7 @@ const (
 	columnClick = 7
 )
 
-// champion is a first night with a sound model.
+// champion concludes a first night on a table, and checks that its version is promoted.
 func champion(t *testing.T, o datasettest.Options) *world {
 	t.Helper()
 	w := newWorld(t, options{leaves: []int{5}, trees: 12, table: o})
@@ -63,7 +64,8 @@ func champion(t *testing.T, o datasettest.Options) *world {
 	return w
 }
 
-// TestBrokenLabelsDoNotGoLive: tonight's labels are broken, in train and test alike; those of earlier nights are not.
+// TestBrokenLabelsDoNotGoLive: if tonight's labels are broken, in train and test alike, the night's version is
+// registered but not promoted: rows of an earlier night show it.
 func TestBrokenLabelsDoNotGoLive(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is long: run it without -short")
@@ -112,7 +114,8 @@ func TestBrokenLabelsDoNotGoLive(t *testing.T) {
 	}
 }
 
-// TestALeakIsRefused: a column almost always gives away the label (AUC .9985), on the first night and later.
+// TestALeakIsRefused: a model with a column that all but gives away the label (AUC .9985) is not promoted, on the first
+// night or later, because the column has most of the gain.
 func TestALeakIsRefused(t *testing.T) {
 	leak := func(r *rand.Rand, header bool, row []string) []string {
 		if header {
@@ -138,7 +141,8 @@ func TestALeakIsRefused(t *testing.T) {
 	contains(t, c.Gate.Reason, `column "leaked" has 9`)
 }
 
-// TestOtherSchemas: a column that the champion needs is missing, or there is one that earlier nights did not have.
+// TestOtherSchemas: without a column that the champion needs, earlier nights' rows decide. With a column that earlier
+// nights did not have, tonight's rows decide. With both, nothing can be compared, and a person has to promote.
 func TestOtherSchemas(t *testing.T) {
 	dropping := func(_ *rand.Rand, _ bool, row []string) []string {
 		return slices.Delete(row, columnHour, columnHour+1)
@@ -182,7 +186,7 @@ func TestOtherSchemas(t *testing.T) {
 	}
 }
 
-// TestLackedColumns: one is missing, several are.
+// TestLackedColumns: the sentence about missing columns has singular or plural.
 func TestLackedColumns(t *testing.T) {
 	contains(t, lacksColumns([]string{`"a"`}).Error(), `needs the column "a", which is missing from`)
 	contains(t, lacksColumns([]string{`"a"`, `"b"`}).Error(), `needs the columns "a", "b", which are missing from`)
@@ -223,22 +227,23 @@ func TestReferenceRows(t *testing.T) {
 	}
 	for name, bad := range map[string][]byte{"cut": data[:len(data)/2], "empty": nil} {
 		if _, err := decodeReference(bad); err == nil {
-			t.Errorf("%s: no error", name)
+			t.Errorf("%s rows are decoded without an error, want one", name)
 		}
 	}
 	if plain, err := got.sample.Encode(); err != nil {
 		t.Error(err)
 	} else if _, err := decodeReference(plain[:8]); err == nil {
-		t.Error("a head without a body: no error")
+		t.Error("a head without a body is decoded without an error, want one")
 	}
 }
 
-// TestChampionsOf: which versions were the champion, and which were rolled back.
+// TestChampionsOf: championsOf tells the versions that were the champion from those that were rolled back and have not
+// come back since.
 func TestChampionsOf(t *testing.T) {
 	act := registry.Act{By: "test", Why: "a test", At: created}
 	for _, tc := range []struct {
-		moves        []int // below 0: back to
-		live, undone []int
+		moves        []int // promotions to a version, or, below 0, rollbacks to one
+		live, undone []int // versions that were the champion, and that were rolled back
 	}{
 		{nil, nil, nil},
 		{[]int{1, 2, 4}, []int{1, 2, 4}, nil},
@@ -273,6 +278,7 @@ func TestChampionsOf(t *testing.T) {
 	}
 }
 
+// refusing is a Contract that blocks every dataset for these reasons.
 type refusing []string
 
 func (c refusing) Blocked(context.Context, *sweep.Plan) ([]string, error) { return c, nil }
@@ -289,7 +295,8 @@ func TestBlockedData(t *testing.T) {
 	contains(t, c.Why(), "blocked: a third of the labels is missing; the newest row")
 }
 
-// TestShares: the gain of a feature made of several columns is split between them.
+// TestShares: the shares of the gain are of columns, in descending order, and add up to 1, also for features that are
+// made of several columns.
 func TestShares(t *testing.T) {
 	w := newWorld(t, options{})
 	h := must.Get(w.aggregator().readHoldout(t.Context(), w.plan))(t)
@@ -303,7 +310,7 @@ func TestShares(t *testing.T) {
 	for i, s := range all {
 		total += s.Share
 		if i > 0 && s.Share > all[i-1].Share {
-			t.Errorf("%v is not in order", all)
+			t.Errorf("got the shares %v, want them in descending order", all)
 		}
 	}
 	if total < 1-1e-9 || total > 1+1e-9 || slices.ContainsFunc(all,
@@ -312,8 +319,8 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestGateAgainstTheChampion: a worse model does not replace the champion, a better one does, without a gate any does;
-// judging a sweep again changes nothing.
+// TestGateAgainstTheChampion: a worse model does not replace the champion, and a better one does. Without a gate, any
+// does. Concluding a sweep again, after others have changed the champion, keeps its version.
 func TestGateAgainstTheChampion(t *testing.T) {
 	first := newWorld(t, options{leaves: []int{7}, trees: 40, table: datasettestOptions(8000, 5)})
 	if c := first.mustConclude(t); !c.Gate.Promoted {
@@ -346,8 +353,9 @@ func TestGateAgainstTheChampion(t *testing.T) {
 	}
 }
 
-// TestSharesOfClasses: the first trees are those of every class, or one that is told apart by a single column, as the
-// first class here, would look like a leak.
+// TestSharesOfClasses: of several classes, the first trees of each class count for the shares of the gain. Here the
+// first class uses column a alone and the two others b. If only the first trees of all counted, a might look like a
+// leak.
 func TestSharesOfClasses(t *testing.T) {
 	m := &gbt.Model{Objective: "multiclass num_class:3", FeatureNames: []string{"a", "b"}}
 	for range firstTrees {
@@ -411,8 +419,8 @@ func TestEachModelScoresThroughItsOwnEncoding(t *testing.T) {
 	}
 }
 
-// TestColumnOfAnotherKind: the champion cannot score a column that held numbers and has words tonight; the sentence
-// names the column and a value, and the rows of the earlier night decide.
+// TestColumnOfAnotherKind: if a column held numbers and has words tonight, the champion cannot score tonight's rows.
+// The new version is not promoted, and the reason names the column.
 func TestColumnOfAnotherKind(t *testing.T) {
 	first := champion(t, datasettestOptions(20_000, 5))
 	worded := func(_ *rand.Rand, header bool, row []string) []string {

@@ -21,7 +21,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// several are a sweep's jobs by the number at the end of their names; a missing one does not exist.
+// several is an engine with a sweep's jobs, by the last part of their names; the second job of j is j-f1. A job that is
+// missing is gone.
 type several map[string]engine.JobStatus
 
 func (s several) Status(_ context.Context, job string) (engine.JobStatus, error) {
@@ -32,7 +33,9 @@ func (s several) Status(_ context.Context, job string) (engine.JobStatus, error)
 	return j, nil
 }
 
-// TestASweepWithSeveralJobs: the first job's end is not the sweep's while other jobs run or may follow.
+// TestASweepWithSeveralJobs: a sweep's jobs have ended only if none of them runs and no other may follow. Another may
+// follow, for the next type of machine, if the newest has got no machine, until 20 minutes after it was recorded: ten
+// of machine.wait, and ten for a submission.
 func TestASweepWithSeveralJobs(t *testing.T) {
 	waiting, running := engine.JobStatus{State: engine.Waiting}, engine.JobStatus{State: engine.Running, Began: true}
 	given, failed, broke := engine.JobStatus{State: engine.Cancelled}, engine.JobStatus{State: engine.Failed},
@@ -40,8 +43,8 @@ func TestASweepWithSeveralJobs(t *testing.T) {
 	for name, c := range map[string]struct {
 		records []time.Duration // of jobs 1, 2 ..., after the plan
 		jobs    several
-		age     time.Duration
-		want    engine.Phase // "" while the sweep continues
+		age     time.Duration // since the plan
+		want    engine.Phase  // of the newest job; "" while the sweep continues
 	}{
 		"the first waits":                     {nil, several{"j": waiting}, time.Hour, ""},
 		"the first failed, the next may come": {nil, several{"j": failed}, 19 * time.Minute, ""},
@@ -85,7 +88,7 @@ func TestASweepWithSeveralJobs(t *testing.T) {
 	}
 }
 
-// counted counts the requests to Batch.
+// counted counts the requests to an engine, by job.
 type counted struct {
 	Jobs
 	asked map[string]int
@@ -96,8 +99,8 @@ func (c counted) Status(ctx context.Context, job string) (engine.JobStatus, erro
 	return c.Jobs.Status(ctx, job)
 }
 
-// TestBatchIsAskedOncePerDecision: spending and the jobs' end are judged by the same reading, including for a sweep
-// with a budget and several jobs.
+// TestBatchIsAskedOncePerDecision: considering a sweep with a budget and two jobs asks the engine about each job once,
+// although both what was spent and whether the jobs have ended depend on it.
 func TestBatchIsAskedOncePerDecision(t *testing.T) {
 	w := budgeted(t, 1000, 0.5, 2)
 	w.plan.Fallback, w.plan.Spec.Machine.Fallback = make([]sweep.Sizing, 2), make([]sweep.Fallback, 2)
@@ -114,12 +117,12 @@ func TestBatchIsAskedOncePerDecision(t *testing.T) {
 		t.Fatalf("trials are still open: concluded as %+v (error %v); want no conclusion yet", c, err)
 	}
 	if want := map[string]int{w.plan.JobName(0): 1, w.plan.JobName(1): 1}; !maps.Equal(asked.asked, want) {
-		t.Errorf("asked %v, want %v", asked.asked, want)
+		t.Errorf("asked the engine about %v, want %v", asked.asked, want)
 	}
 }
 
-// TestADamagedJobRecordIsNoEnd: a damaged record of a fallback job is an error; nobody takes it for the end of the
-// jobs.
+// TestADamagedJobRecordIsNoEnd: a damaged record of the second job is an error, and does not make the first job's end
+// that of all jobs.
 func TestADamagedJobRecordIsNoEnd(t *testing.T) {
 	p := &sweep.Plan{Format: 1, Sweep: "j", Job: "projects/p/locations/l/jobs/j", Created: created,
 		Fallback: make([]sweep.Sizing, 2)}
@@ -132,7 +135,8 @@ func TestADamagedJobRecordIsNoEnd(t *testing.T) {
 	}
 }
 
-// TestForeignJobsAreIgnored: numbers that no job of the sweep can have, readable or not.
+// TestForeignJobsAreIgnored: objects with the names of jobs that the sweep cannot have, damaged ones, do not keep it
+// from being concluded when its own job has failed.
 func TestForeignJobsAreIgnored(t *testing.T) {
 	w := newWorld(t, options{skip: func(i int) bool { return i > 1 }})
 	names := sweep.Names(w.plan.Sweep)
@@ -159,8 +163,8 @@ func TestPlansOfOtherBuilds(t *testing.T) {
 	}
 }
 
-// TestTroubleOfTasks: a sweep that ends with its job says what its tasks said. One whose tasks are of another build
-// than its plan, and have begun nothing, does not end with it: another job goes on.
+// TestTroubleOfTasks: a sweep that ends with its job gives the reason that a task gave. If the tasks refused the plan,
+// since their build is another, and began nothing, the sweep does not end with the job: other tasks can still train it.
 func TestTroubleOfTasks(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		w := newWorld(t, options{skip: func(i int) bool { return i < 50 }})
@@ -172,7 +176,8 @@ func TestTroubleOfTasks(t *testing.T) {
 		a.Now = func() time.Time { return created.Add(time.Minute) }
 		c, err := a.Consider(t.Context(), w.plan.Sweep)
 		if err != nil || refused != (c == nil) {
-			t.Fatalf("the tasks refused the plan: %t; concluded as %+v (%v)", refused, c, err)
+			t.Fatalf("the tasks refused the plan: %t; concluded as %+v, error %v; want a conclusion unless they did",
+				refused, c, err)
 		}
 		if !refused {
 			contains(t, c.Reason, "when the job had failed (task 3: no space left on device)")
@@ -180,7 +185,8 @@ func TestTroubleOfTasks(t *testing.T) {
 	}
 }
 
-// TestAnEndSaysWhichMachinesWereMissing: it is what people are told of such a night.
+// TestAnEndSaysWhichMachinesWereMissing: the reason of a sweep that ends at its time limit names what the engine says
+// about missing machines, if all or some tasks had none. If all had one, it does not.
 func TestAnEndSaysWhichMachinesWereMissing(t *testing.T) {
 	const quota = "Quota 'CPUS_ALL_REGIONS' exceeded"
 	for want, job := range map[string]engine.JobStatus{
@@ -200,8 +206,8 @@ func TestAnEndSaysWhichMachinesWereMissing(t *testing.T) {
 	}
 }
 
-// budgeted is a sweep of four trials, two of them done, on one machine at 3.60 USD an hour: a dollar buys 1,000
-// seconds. Its tasks claimed trials from the start, and two of them are alive.
+// budgeted returns a sweep of four trials, of which the first so many are done, on one machine at 3.60 USD an hour: a
+// dollar buys 1,000 seconds. All trials were claimed 30 seconds after the plan, and their tasks are alive.
 func budgeted(t *testing.T, budget, quorum float64, done int) *world {
 	t.Helper()
 	w := newWorld(t, options{leaves: []int{2, 3, 4, 5}, skip: func(i int) bool { return i >= done },
@@ -231,7 +237,7 @@ func (w *world) at(t *testing.T, after time.Duration) *sweep.Conclusion {
 func TestABudgetEndsASweep(t *testing.T) {
 	w := budgeted(t, 1, 0.5, 2)
 	if c := w.at(t, 890*time.Second); c != nil { // 0.89 spent, 0.10 held in reserve
-		t.Fatalf("stopped too early: %+v", c)
+		t.Fatalf("after 890 s: concluded as %+v, want it to continue", c)
 	}
 	c := w.at(t, 905*time.Second)
 	if c == nil || c.Outcome != sweep.OutcomeWinner || c.Done != 2 || c.Version != 1 {
@@ -247,16 +253,16 @@ func TestABudgetEndsASweep(t *testing.T) {
 
 	few := budgeted(t, 1, 0.75, 2)
 	if c := few.at(t, 905*time.Second); c == nil || c.Outcome != sweep.OutcomeNoWinner {
-		t.Fatalf("without a quorum: %+v", c)
+		t.Fatalf("two of four trials are done, and the quorum is three: concluded as %+v, want no winner", c)
 	}
 	none := budgeted(t, 0, 0.5, 2)
 	if c := none.at(t, 5*time.Hour); c != nil {
-		t.Errorf("a sweep without a budget was stopped: %+v", c)
+		t.Errorf("a sweep without a budget: concluded as %+v after five hours, want it to continue", c)
 	}
 }
 
-// TestABudgetCountsMachinesThatClaimNothing: only Batch knows of tasks that fail before their first claim, or wait for
-// memory.
+// TestABudgetCountsMachinesThatClaimNothing: machines whose tasks have claimed no trial cost money, too, of which
+// only the engine knows. Here a budget of $2 buys 1,000 seconds of two machines, of which 100 are the reserve.
 func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 	running := engine.JobStatus{State: engine.Running, Began: true, From: created.Add(100 * time.Second)}
 	ended := running
@@ -273,7 +279,7 @@ func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 	}
 	// 2 x 895 s, 0.20 held in reserve
 	if c, err := at(several{"night-1": running}, 965*time.Second); err != nil || c != nil {
-		t.Fatalf("stopped too early: %+v %v", c, err)
+		t.Fatalf("after 965 s: concluded as %+v, error %v; want it to continue", c, err)
 	}
 	c, err := at(several{"night-1": running}, 975*time.Second)
 	if err != nil || c == nil || c.Outcome != sweep.OutcomeNoWinner {
@@ -284,19 +290,21 @@ func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 	half := running
 	half.Tasks.Waiting = 1
 	if c, err := at(several{"night-1": half}, 1800*time.Second); err != nil || c != nil { // 1,730 s of one machine
-		t.Errorf("one of two machines is charged as both: %+v %v", c, err)
+		t.Errorf("one of two machines waits: concluded as %+v, error %v; want only the other to be charged", c, err)
 	}
 	waiting := engine.JobStatus{State: engine.Waiting}
 	if c, err := at(several{"night-1": waiting}, time.Hour); err != nil || c != nil {
-		t.Errorf("a job without machines: %+v %v", c, err)
+		t.Errorf("a job without machines: concluded as %+v, error %v; want nothing to be charged", c, err)
 	}
 	if c, err := at(several{"night-1": ended}, time.Hour); err != nil || c == nil || !strings.Contains(c.Reason,
 		"when the job had failed") {
 		t.Errorf("a job that ended long ago: %+v %v; want it concluded, since the job had failed", c, err)
 	}
 	if _, err := at(jobs{err: errDied}, time.Hour); !errors.Is(err, errDied) {
-		t.Errorf("Batch cannot be asked: %v", err)
+		t.Errorf("the engine cannot be asked: got error %v, want its own", err)
 	}
+
+	// If the claims alone exceed the budget, the engine is not needed.
 	spent := budgeted(t, 1, 0.5, 2)
 	a := spent.aggregator()
 	a.Jobs, a.Now = jobs{err: errDied}, func() time.Time { return created.Add(905 * time.Second) }
@@ -329,7 +337,8 @@ func TestACostThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// clocked is a store with the test's clock.
+// clocked is a store that says of an object that is asked for that it was written at planned, and of those that are
+// listed that they were written at latest.
 type clocked struct {
 	blob.Store
 	planned, latest time.Time

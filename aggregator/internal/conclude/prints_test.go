@@ -7,9 +7,11 @@ import (
 	"coppice/internal/nights"
 )
 
-// TestUnseenByPrints: of two splits at random with other columns, test rows in common say that the tables have rows in
-// common. None says that they have not only where chance would not hide them.
+// TestUnseenByPrints: two tables with other columns are both split at random, so that only hashes of their test rows
+// can tell whether a model was trained on the other's test rows. It was not if none are in common and there are
+// enough rows for chance not to hide it, or if nearly all are in common.
 func TestUnseenByPrints(t *testing.T) {
+	// night is a night whose test rows have the values from, from + 1, ... in each column, modulo levels.
 	night := func(name string, rows int, from, levels uint32, columns ...string) *origin {
 		o := &origin{dataset: name, manifest: &dataset.Manifest{Split: dataset.SplitRule{By: dataset.SplitByRandom}},
 			profile: &nights.Profile{Rows: int64(rows) * 10, Columns: []nights.Column{{Name: name}}}, prints: prints{}}

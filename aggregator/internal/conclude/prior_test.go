@@ -20,9 +20,10 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestUnseenBy: on which nights' test rows a model may be compared. Where windows overlap, they may be rows that it was
-// trained on.
+// TestUnseenBy: unseenBy is true only if datasets, days, hashes of rows or splits show that a model was not trained on
+// another night's test rows.
 func TestUnseenBy(t *testing.T) {
+	// at is the profile of a table from one day to another, rows that of one with these hashes of rows.
 	at := func(from, to int) *nights.Profile {
 		day := func(d int) time.Time { return created.AddDate(0, 0, d) }
 		return &nights.Profile{Oldest: day(from), Newest: day(to)}
@@ -42,6 +43,7 @@ func TestUnseenBy(t *testing.T) {
 		return dataset.SplitRule{By: dataset.SplitByHash, Column: "user", Shares: map[string]float64{"train": train}}
 	}
 	random := dataset.SplitRule{By: dataset.SplitByRandom}
+	// of is the origin of a model trained on the dataset of that name.
 	of := func(name string, split dataset.SplitRule, p *nights.Profile) *origin {
 		return &origin{dataset: name, manifest: &dataset.Manifest{Split: split}, profile: p}
 	}
@@ -73,8 +75,11 @@ func TestUnseenBy(t *testing.T) {
 	}
 }
 
-// TestRowsCountOnce: rows that are in the test parts of several nights are not evidence of several.
+// TestRowsCountOnce: sharesTestRows finds nights with nearly the same test rows, by their datasets or windows, so that
+// these count once. In a whole comparison, two nights with the same table give one night's rows, the newer version's.
 func TestRowsCountOnce(t *testing.T) {
+	// window is the origin of a table of so many days, up to day end, whose last tenth is test. With ripe, as many
+	// newer days follow whose labels are not final.
 	window := func(name string, days, end int, column string, ripe int) *origin {
 		at := created.AddDate(0, 0, end)
 		o := &origin{dataset: name, manifest: &dataset.Manifest{Split: dataset.SplitRule{By: dataset.SplitByTime,
@@ -116,7 +121,8 @@ func TestRowsCountOnce(t *testing.T) {
 	contains(t, fmt.Sprint(c.Gate.Checks), "worse than version 2 on 321 rows of earlier nights: ")
 }
 
-// TestRowsThatTheModelHasSeen: the second night's table has all rows of the first, split at random.
+// TestRowsThatTheModelHasSeen: if the second night's table has all rows of the first, and both are split at random, the
+// models are not compared on the first night's test rows, since the new one may have been trained on them.
 func TestRowsThatTheModelHasSeen(t *testing.T) {
 	table := datasettestOptions(4000, 5)
 	table.Split = "{by: random, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}"
@@ -130,7 +136,7 @@ func TestRowsThatTheModelHasSeen(t *testing.T) {
 		"rows of version 1")
 }
 
-// withoutDay is a table without the column of the days, and with rows of another one behind its own.
+// withoutDay returns a table without the column day. more, rows as CSV without a header, are appended to its own.
 func withoutDay(o datasettest.Options, more []byte) datasettest.Options {
 	o.Edit = func(rows []byte) []byte {
 		var out bytes.Buffer
@@ -143,8 +149,9 @@ func withoutDay(o datasettest.Options, more []byte) datasettest.Options {
 	return o
 }
 
-// TestRowsCountOnceWhateverTheColumns: the second night's table is the first one's without a column. Where both can be
-// used, the newer counts; where the new model needs that column, the older.
+// TestRowsCountOnceWhateverTheColumns: the second night's table is the first one's without a column, so that the test
+// rows of both are the same. The third night's model is compared on those of the newer night, or, if it needs that
+// column, on those of the older.
 func TestRowsCountOnceWhateverTheColumns(t *testing.T) {
 	table := datasettestOptions(4000, 5)
 	first := champion(t, table)
@@ -166,8 +173,9 @@ func TestRowsCountOnceWhateverTheColumns(t *testing.T) {
 	}
 }
 
-// TestSeenRowsWhateverTheColumns: rows of the first night are in the second one's table, which has a column less, so
-// that staging's hashes of rows have nothing in common.
+// TestSeenRowsWhateverTheColumns: the second night's table has a column less, so that staging's hashes of whole rows
+// have nothing in common with the first night's. The hashes of columns still show whether it has rows of the first
+// night: with them the models are not compared on that night's test rows, without them they are.
 func TestSeenRowsWhateverTheColumns(t *testing.T) {
 	table, next := datasettestOptions(4000, 5), datasettestOptions(4000, 6)
 	table.Split = "{by: random, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}"
@@ -195,7 +203,7 @@ func TestSeenRowsWhateverTheColumns(t *testing.T) {
 	}
 }
 
-// changed is a table in which clicks depend on the sites in another way.
+// changed returns a click table in which the rows of every second site are clicked with another probability.
 func changed(rows int, seed uint64) datasettest.Options {
 	return edited(rows, seed, func(r *rand.Rand, header bool, row []string) []string {
 		if site, err := strconv.Atoi(strings.TrimPrefix(row[2], "site")); !header && err == nil && site%2 == 0 {
@@ -205,8 +213,9 @@ func changed(rows int, seed uint64) datasettest.Options {
 	})
 }
 
-// TestAChangeThatLasts: a night that is unlike those before is held back. When the next one is like it, both it and its
-// model are right; when the next one is like those before, it was a bad night.
+// TestAChangeThatLasts: a night that is unlike those before is held back. If the next night is like it, the change
+// lasts: the version that was held back is vindicated. If the next night is like those before, it was a bad night,
+// and nothing is. In both cases the next night's model is promoted.
 func TestAChangeThatLasts(t *testing.T) {
 	first := champion(t, datasettestOptions(12_000, 5))
 	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{15}, trees: 60,
@@ -234,8 +243,9 @@ func TestAChangeThatLasts(t *testing.T) {
 	}
 }
 
-// TestALastingChangeIsAcceptedOnce: clicks double for good. Accepted as an exception, the night makes no champion,
-// since rows of earlier nights say otherwise; accepted as lasting it does, and so does the next one, by itself.
+// TestALastingChangeIsAcceptedOnce: from one night on there are many more clicks. If a person accepts that night as an
+// exception, it makes no champion, since it is worse on rows of earlier nights. If they accept it as lasting, it does,
+// and so does the next night, which nobody has to accept.
 func TestALastingChangeIsAcceptedOnce(t *testing.T) {
 	doubled := func(seed uint64) datasettest.Options {
 		return edited(12_000, seed, func(r *rand.Rand, header bool, row []string) []string {
@@ -270,7 +280,8 @@ func TestALastingChangeIsAcceptedOnce(t *testing.T) {
 	}
 }
 
-// TestStanding: a night without a new champion says how old the champion is, and which night in a row it is.
+// TestStanding: the conclusion of a night without a new champion says which version is the champion, and how many such
+// nights there were in a row. After sweep.ManyNights its notification is urgent.
 func TestStanding(t *testing.T) {
 	w := champion(t, datasettestOptions(4000, 5))
 	for night := 2; night <= 4; night++ {
@@ -294,7 +305,8 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// TestStandingWithoutAVersion: a night without a winner counts, too.
+// TestStandingWithoutAVersion: a night without a winner, and so without a version, counts as one without a new
+// champion.
 func TestStandingWithoutAVersion(t *testing.T) {
 	w := champion(t, datasettestOptions(4000, 5))
 	w = newWorld(t, options{into: w, sweep: "night-2", leaves: []int{2}, table: datasettestOptions(4000, 6),
@@ -308,7 +320,8 @@ func TestStandingWithoutAVersion(t *testing.T) {
 	}
 }
 
-// regrettable is a night whose champion should not have replaced the one before, and the night after it.
+// regrettable returns the sweep of night 3, not concluded yet. Version 1 is a good model; version 2, a small one, was
+// promoted after it because of a wide margin. So night 3 should show that version 2 is worse. changes are for its plan.
 func regrettable(t *testing.T, onRegret string, changes ...func(*sweep.Plan)) *world {
 	t.Helper()
 	first := newWorld(t, options{leaves: []int{7}, trees: 60, table: datasettestOptions(12_000, 5)})
@@ -328,8 +341,8 @@ func regrettable(t *testing.T, onRegret string, changes ...func(*sweep.Plan)) *w
 		}})
 }
 
-// TestTheNextNightTakesBack: tonight's rows show that the champion of the night before should not have replaced the one
-// before it.
+// TestTheNextNightTakesBack: if tonight's rows show that last night's champion is worse than the one before it, the
+// decision says so, and the champion is rolled back, or, with gate.on_regret: tell, not.
 func TestTheNextNightTakesBack(t *testing.T) {
 	for onRegret, champion := range map[string]int{sweep.RegretRollback: 1, sweep.RegretTell: 3} {
 		t.Run(onRegret, func(t *testing.T) {
@@ -350,7 +363,8 @@ func TestTheNextNightTakesBack(t *testing.T) {
 	}
 }
 
-// staged writes what staging found about the night.
+// staged writes r as the record of staging for the world's dataset; names and, if it has none, the profile are filled
+// in.
 func (w *world) staged(t *testing.T, r nights.Record) {
 	t.Helper()
 	ref := w.plan.Dataset
@@ -359,8 +373,8 @@ func (w *world) staged(t *testing.T, r nights.Record) {
 	overwrite(t, w.datasets, sweep.DatasetNight(ref.Name, ref.Version), string(text))
 }
 
-// TestADoubtedNightTakesNothingBack: staging warns of tonight's rows, so that the champion stays although it is worse
-// on them. A second night that says the same takes it back.
+// TestADoubtedNightTakesNothingBack: if staging warns of tonight's rows, a champion that is worse on them stays. If the
+// next night, with the same warning, shows the same, it is taken back.
 func TestADoubtedNightTakesNothingBack(t *testing.T) {
 	warning := nights.Record{Against: []string{"an earlier one"}, Findings: []nights.Finding{{
 		Code: nights.CodeRepeatedRows, Level: nights.Warning, Text: "7 % of the rows occur more than once"}}}
@@ -390,8 +404,9 @@ func TestADoubtedNightTakesNothingBack(t *testing.T) {
 	}
 }
 
-// TestARejectedNightTakesNothingBack: half as many clicks again, by mistake. They favour a champion of a night that had
-// more clicks, and the gate does not trust the model that was trained on them: the champion stays.
+// TestARejectedNightTakesNothingBack: night 4 has too many clicks by mistake. They favour version 2, of a night that
+// had more clicks, over the champion, version 3. But the gate rejects the model trained on night 4, so its rows are
+// doubted: the regret is told, and the champion stays.
 func TestARejectedNightTakesNothingBack(t *testing.T) {
 	more := func(seed uint64, share float64) datasettest.Options {
 		return edited(12_000, seed, func(r *rand.Rand, header bool, row []string) []string {
@@ -424,8 +439,8 @@ func TestARejectedNightTakesNothingBack(t *testing.T) {
 	}
 }
 
-// TestWrongLabelsTakeNothingBack: on inverted labels the better champion looks worse than the one before it. Labels
-// that nobody believes neither move what is live nor vindicate.
+// TestWrongLabelsTakeNothingBack: on inverted labels the better champion looks worse than the one before it. The
+// night is blocked for its labels, and such a night neither takes a champion back nor vindicates a version.
 func TestWrongLabelsTakeNothingBack(t *testing.T) {
 	first := newWorld(t, options{leaves: []int{2}, trees: 12, table: datasettestOptions(12_000, 5)})
 	first.mustConclude(t)
@@ -451,7 +466,7 @@ func TestWrongLabelsTakeNothingBack(t *testing.T) {
 	}
 }
 
-// TestByHandTakesNothingBack: a sweep that promotes nothing by itself only tells of a regret.
+// TestByHandTakesNothingBack: with gate.promote: never, a sweep tells of a regret but takes nothing back.
 func TestByHandTakesNothingBack(t *testing.T) {
 	w := regrettable(t, "", func(p *sweep.Plan) { p.Spec.Gate.Promote = sweep.PromoteNever })
 	if r := w.mustConclude(t).Gate.Regret; r == nil || r.TakenBack {
@@ -463,8 +478,8 @@ func TestByHandTakesNothingBack(t *testing.T) {
 	}
 }
 
-// TestMinGainCountsEarlierNights: also where the latest sound version is not the champion, as it is after every night
-// that gained too little.
+// TestMinGainCountsEarlierNights: the gain that gate.min_gain asks for is measured on tonight's rows and those of
+// earlier nights, also if the latest sound version is not the champion, as after a night that gained too little.
 func TestMinGainCountsEarlierNights(t *testing.T) {
 	demand := func(least float64) func(*sweep.Plan) {
 		return func(p *sweep.Plan) { p.Spec.Gate.MinGain = &least }
@@ -489,8 +504,8 @@ func TestMinGainCountsEarlierNights(t *testing.T) {
 	t.Errorf("got the checks %+v; want one of the gain", g.Checks)
 }
 
-// TestTakenBackOnce: whenever the aggregator dies, the next one comes to the same champion and the same regret, with
-// one rollback.
+// TestTakenBackOnce: an aggregator that takes a champion back dies at its k-th write to the registry, before or after
+// that has reached the store. The next one comes to the same regret, and the history has one rollback.
 func TestTakenBackOnce(t *testing.T) {
 	w := regrettable(t, "")
 	sweeps, models := w.sweeps, w.models
@@ -524,7 +539,8 @@ func TestTakenBackOnce(t *testing.T) {
 	}
 }
 
-// TestPromotedByHandOnly: a version that passes is not promoted, and says so; the next night it is the measure.
+// TestPromotedByHandOnly: with gate.promote: by-hand, a version that passes is not promoted, and the decision says why.
+// The next night's model is compared with it, not only with the older champion.
 func TestPromotedByHandOnly(t *testing.T) {
 	first := champion(t, datasettestOptions(8000, 5))
 	byHand := func(p *sweep.Plan) { p.Spec.Gate.Promote = sweep.PromoteByHand }
@@ -548,7 +564,9 @@ func TestPromotedByHandOnly(t *testing.T) {
 	contains(t, c.Gate.Reason, "worse than version 2")
 }
 
-// TestLevelsThatAreGone: rows of a campaign that has ended say nothing; a date is new each night.
+// TestLevelsThatAreGone: of an earlier night's rows, stillSeen leaves out those of a campaign that is gone tonight,
+// unless it was rare. It keeps all rows if every campaign is gone. The column night, which is new each night, changes
+// nothing.
 func TestLevelsThatAreGone(t *testing.T) {
 	sample := func(campaigns ...int64) *dataset.Sample {
 		s := &dataset.Sample{Names: []string{"campaign", "night"}}

@@ -24,13 +24,14 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// told is a channel that records its messages, or fails.
+// told is a channel for notifications that records its messages, or fails.
 type told struct {
 	heard []notify.VerdictMessage
-	tries int
-	fail  error
+	tries int   // messages, and failures
+	fail  error // with which it fails; nil to record
 }
 
+// notifier returns a notifier with this channel alone.
 func (t *told) notifier(now func() time.Time) *notify.Notifier {
 	send := func(_ context.Context, m *notify.VerdictMessage) error {
 		if t.tries++; t.fail == nil {
@@ -42,12 +43,14 @@ func (t *told) notifier(now func() time.Time) *notify.Notifier {
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 }
 
+// aggregator returns a new aggregator that tells this channel.
 func (t *told) aggregator(w *world) *Aggregator {
 	a := w.aggregator()
 	a.Notify = t.notifier(a.Now)
 	return a
 }
 
+// ids returns the ids of the recorded messages.
 func (t *told) ids() (ids []string) {
 	for _, m := range t.heard {
 		ids = append(ids, m.ID)
@@ -55,8 +58,8 @@ func (t *told) ids() (ids []string) {
 	return ids
 }
 
-// TestVerdictIsToldOnce: at once, by the aggregator that concludes, and by no other, however often the sweep is
-// considered.
+// TestVerdictIsToldOnce: the aggregator that concludes a sweep sends one notification at once. No other is sent, by
+// this aggregator, another one or a new one, however often they reconcile.
 func TestVerdictIsToldOnce(t *testing.T) {
 	w, ch := newWorld(t, options{}), &told{}
 	first, second := ch.aggregator(w), ch.aggregator(w)
@@ -77,8 +80,8 @@ func TestVerdictIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestVerdictIsToldByAnother: if the aggregator that concluded could not notify, another does after a while, unless it
-// is too late.
+// TestVerdictIsToldByAnother: if the aggregator that concluded has not sent the notification, another one sends it
+// after tellOthers, once, but no longer after tellFor.
 func TestVerdictIsToldByAnother(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration
@@ -103,8 +106,8 @@ func TestVerdictIsToldByAnother(t *testing.T) {
 	}
 }
 
-// TestFailingChannelFailsNothing: the sweep is concluded and its winner promoted all the same, and the notification is
-// sent later.
+// TestFailingChannelFailsNothing: if the channel fails, the sweep is concluded and its winner promoted without an
+// error. The notification is sent, once, when the channel works again.
 func TestFailingChannelFailsNothing(t *testing.T) {
 	w, ch := newWorld(t, options{}), &told{fail: errors.New("no answer")}
 	a := ch.aggregator(w)
@@ -133,8 +136,8 @@ func TestFailingChannelIsLeftAlone(t *testing.T) {
 	w, ch := newWorld(t, options{}), &told{fail: errors.New("no answer")}
 	a := ch.aggregator(w)
 	for _, step := range []struct {
-		after time.Duration // the previous attempt
-		tries int           // attempts by then
+		after time.Duration // since the step before
+		tries int           // attempts in all, after this step
 	}{
 		{0, 1}, {0, 1}, {time.Minute, 1}, {tellAgain - time.Minute - time.Second, 1}, {time.Second, 2}, {time.Second,
 			2}, {tellAgain, 3},
@@ -148,7 +151,8 @@ func TestFailingChannelIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestMarkThatCannotBeWritten: the notification is sent again, and nothing else happens.
+// TestMarkThatCannotBeWritten: over a store that loses half of the answers to writes, the mark that a notification was
+// sent may be missing. Then the same notification is sent again, and the sweep is still concluded.
 func TestMarkThatCannotBeWritten(t *testing.T) {
 	w, ch := newWorld(t, options{}), &told{}
 	a := ch.aggregator(w)
@@ -164,7 +168,8 @@ func TestMarkThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestSweepsAreConcludedBeforeAnythingIsTold: a channel that does not answer delays no other sweep's conclusion.
+// TestSweepsAreConcludedBeforeAnythingIsTold: when the first notification is sent, both sweeps have been concluded, so
+// that a channel that does not answer delays no conclusion.
 func TestSweepsAreConcludedBeforeAnythingIsTold(t *testing.T) {
 	w := newWorld(t, options{})
 	other := newWorld(t, options{sweep: "night-2", into: w}).plan
@@ -232,7 +237,7 @@ func overwrite(t *testing.T, s blob.Store, name, text string) {
 	must.Get(s.Put(t.Context(), name, blob.Any, strings.NewReader(text)))(t)
 }
 
-// reworded is the registry with a report as another build would have worded it.
+// reworded returns a registry that has the world's version with another wording of its report, as of another build.
 func (w *world) reworded(t *testing.T) blob.Store {
 	t.Helper()
 	old := registry.New(w.models)
@@ -321,7 +326,7 @@ func TestDamageAfterRegistering(t *testing.T) {
 	}
 }
 
-// newWorldLike is a world with the objects of a concluded one, except the conclusion.
+// newWorldLike returns a world with copies of a concluded one's objects, without the conclusion.
 func newWorldLike(t *testing.T, w *world) *world {
 	t.Helper()
 	out := *w
@@ -330,7 +335,7 @@ func newWorldLike(t *testing.T, w *world) *world {
 	return &out
 }
 
-// merged is a store with the objects of two; on conflict, the second's.
+// merged returns a store with the objects of both, and those of b where both have one of a name.
 func merged(t *testing.T, a, b blob.Store) blob.Store {
 	t.Helper()
 	out := without(t, a)
@@ -340,7 +345,8 @@ func merged(t *testing.T, a, b blob.Store) blob.Store {
 	return out
 }
 
-// TestTheQuorumCountsAtTheEnd: with too few models there is no winner, even if every trial has ended.
+// TestTheQuorumCountsAtTheEnd: if fewer trials than the quorum, half of them, have a model, there is no winner,
+// although all have ended.
 func TestTheQuorumCountsAtTheEnd(t *testing.T) {
 	fail := func(r *sweep.Result, _ map[string][]byte) {
 		if r.Trial > 0 {

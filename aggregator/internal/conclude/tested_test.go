@@ -21,7 +21,7 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// tested is the file of that name in a world's version.
+// tested returns what version 1 tells of its test rows, from its file tested.json.
 func (w *world) tested(t *testing.T) *metric.Tested {
 	t.Helper()
 	reg := registry.New(w.models)
@@ -37,6 +37,7 @@ func (w *world) tested(t *testing.T) *metric.Tested {
 	return d
 }
 
+// sumOf adds up bins.
 func sumOf(bins []metric.Bin) (sum metric.Bin) {
 	for _, b := range bins {
 		sum.Rows, sum.Weight, sum.Positive, sum.Before, sum.After = sum.Rows+b.Rows, sum.Weight+b.Weight, sum.Positive+
@@ -45,7 +46,8 @@ func sumOf(bins []metric.Bin) (sum metric.Bin) {
 	return sum
 }
 
-// The bins hold every test row once, in the order of its score, and the runner-up is compared by its own scores.
+// TestTestedRows: the bins hold every test row once, in ascending order of predictions. The runner-up is another trial,
+// whose gain lies in an interval, and the conclusion's lead is the same gain as a share.
 func TestTestedRows(t *testing.T) {
 	w := newWorld(t, options{})
 	c := w.mustConclude(t)
@@ -63,7 +65,8 @@ func TestTestedRows(t *testing.T) {
 			d.Calibrated, s.Rows, positive)
 	}
 	if off := sum.After/positive - 1; math.Abs(off) > 0.3 {
-		t.Errorf("calibrated predictions sum up to %v, labels to %v", sum.After, positive)
+		t.Errorf("calibrated predictions sum up to %v, labels to %v; want them to differ by 30 %% at most", sum.After,
+			positive)
 	}
 	for i := 1; i < len(d.Bins); i++ {
 		if a, b := d.Bins[i-1], d.Bins[i]; !(a.Before/a.Weight < b.Before/b.Weight) ||
@@ -84,7 +87,8 @@ func TestTestedRows(t *testing.T) {
 	}
 }
 
-// TestTestedIsCalibrated: the winner's value beside the runner-up's is that of its calibrated predictions.
+// TestTestedIsCalibrated: in the comparison with the runner-up, the winner's value is that of its calibrated
+// predictions, as in the conclusion, by a metric that calibration changes.
 func TestTestedIsCalibrated(t *testing.T) {
 	w := newWorld(t, options{leaves: []int{40, 60}, trees: 60,
 		change: func(p *sweep.Plan) { p.Spec.Metric, p.Maximize = "log_loss", false }})
@@ -96,7 +100,8 @@ func TestTestedIsCalibrated(t *testing.T) {
 	}
 }
 
-// TestTestedDefault: the winner is compared with the default wherever that came; not if it won itself.
+// TestTestedDefault: the winner, trial 2, is compared with the default configuration if that is another trial, and
+// not if it is trial 2 itself.
 func TestTestedDefault(t *testing.T) {
 	for usual, want := range map[int]bool{1: true, 2: false} {
 		w := newWorld(t, options{change: func(p *sweep.Plan) { p.Trials[usual].Source = search.SourceDefault }})
@@ -110,7 +115,7 @@ func TestTestedDefault(t *testing.T) {
 	}
 }
 
-// A runner-up whose files cannot be read does not affect the winner.
+// TestTestedWithoutRunnerUp: a runner-up whose files cannot be read leaves the winner as it is, without a comparison.
 func TestTestedWithoutRunnerUp(t *testing.T) {
 	w := newWorld(t, options{store: func(r *sweep.Result, files map[string][]byte) {
 		if r.Trial == 0 { // the second best
@@ -125,7 +130,8 @@ func TestTestedWithoutRunnerUp(t *testing.T) {
 	}
 }
 
-// A regression has bins, but no calibration.
+// TestTestedRegression: a regression's test rows are in bins, but nothing is calibrated; what the mean alone would
+// score is told, too.
 func TestTestedRegression(t *testing.T) {
 	w := newWorld(t, options{regression: true})
 	w.mustConclude(t)
@@ -138,8 +144,9 @@ func TestTestedRegression(t *testing.T) {
 	}
 }
 
-// TestAValueDecides: the trial that is worth most wins, with an interval on test, and the gate compares by it, on rows
-// of earlier nights too, whose prices a version keeps.
+// TestAValueDecides: with a metric that is a formula of prediction, label and a column (value(...)), the trial with the
+// highest value wins, which is not the one with the lowest log loss. The gate compares by it, on tonight's rows and on
+// those of the earlier night, of which the version keeps the column.
 func TestAValueDecides(t *testing.T) {
 	const value = "value(prediction > 0.3 ? 3 * label - price / 2 : 0)"
 	table := func(seed uint64) datasettest.Options {
@@ -161,7 +168,7 @@ func TestAValueDecides(t *testing.T) {
 	}
 	for i := range w.plan.Trials {
 		if score(t, w, i) > score(t, w, own.Trial) {
-			t.Errorf("trial %d is worth more than %d, which won", i, own.Trial)
+			t.Errorf("trial %d is worth more than %d, which won; want the winner to be worth most", i, own.Trial)
 		}
 	}
 	if v, ok := own.Test[value]; !ok || own.Within == nil || !(own.Within.Low < v && v < own.Within.High) ||
@@ -181,12 +188,13 @@ func TestAValueDecides(t *testing.T) {
 		compared[c.Name] = c.Old != 0 && strings.Contains(c.Reason, value)
 	}
 	if again.Gate.Champion != 1 || !compared["tonight"] || !compared["reference"] {
-		t.Errorf("the second night compared %v: %+v", compared, again.Gate)
+		t.Errorf("the second night compared by the value: %v, gate %+v; want tonight's and earlier rows, against "+
+			"version 1", compared, again.Gate)
 	}
 }
 
-// climbed is a sweep of six trials at its time limit. Two are done, the others were paused at three trees, with the
-// scores given; done ones had 0.9 there.
+// climbed returns a sweep of six trials at its time limit, with a stopping rule. Trials 0 and 1 are done. The others
+// were paused at the rung of three trees with the given scores; there, the first two had 0.9.
 func climbed(t *testing.T, rule string, paused [4]float64, change func(*sweep.Plan), store func(*sweep.Result,
 	map[string][]byte)) *world {
 	t.Helper()
@@ -214,7 +222,7 @@ func climbed(t *testing.T, rule string, paused [4]float64, change func(*sweep.Pl
 	return w
 }
 
-// verdict writes what becomes of a paused trial.
+// verdict writes what was decided of a paused trial: that it continues (promoted), or ends.
 func (w *world) verdict(t *testing.T, trial int, promoted bool) {
 	t.Helper()
 	r := sweep.Promotion{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Step: 3, Promoted: promoted,
@@ -224,7 +232,8 @@ func (w *world) verdict(t *testing.T, trial int, promoted bool) {
 	}
 }
 
-// TestPausedTrialsThatAreBehindCountAsStopped when a sweep ends early. Those that would have gone on count as missing.
+// TestPausedTrialsThatAreBehindCountAsStopped: if a sweep ends early, paused trials that others have beaten count as
+// stopped, not against the quorum. Those that would have continued count as missing, so that there is no winner.
 func TestPausedTrialsThatAreBehindCountAsStopped(t *testing.T) {
 	behind := [4]float64{0.5, 0.6, 0.7, 0.8}
 	for name, tc := range map[string]struct {
@@ -232,9 +241,9 @@ func TestPausedTrialsThatAreBehindCountAsStopped(t *testing.T) {
 		paused [4]float64
 		change func(*sweep.Plan)
 		store  func(*sweep.Result, map[string][]byte)
-		more   func(*world)
-		behind []int
-		says   string
+		more   func(*world) // what else happens before the end
+		behind []int        // trials that the ending counts as stopped
+		says   string       // part of the reason; with "the quorum is" there is no winner
 	}{
 		"all are behind": {sweep.StopASHA, behind, nil, nil, nil, []int{2, 3, 4, 5},
 			"4 of 6 trials had not ended after 6h0m0s, the sweep's time limit; 4 of them were paused by the " +
@@ -279,13 +288,14 @@ func TestPausedTrialsThatAreBehindCountAsStopped(t *testing.T) {
 	}
 }
 
+// damage overwrites an object of the sweep with half of a JSON text.
 func (w *world) damage(t *testing.T, name string) {
 	t.Helper()
 	must.Get(w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader("{")))(t)
 }
 
-// TestTrialsBehindAreOneEnding: another aggregator, which finds that the paused trials have been promoted meanwhile,
-// concludes as the ending says.
+// TestTrialsBehindAreOneEnding: an aggregator dies after writing the ending, which counts paused trials as stopped.
+// Then it is decided that these continue. The next aggregator still concludes as the ending says.
 func TestTrialsBehindAreOneEnding(t *testing.T) {
 	want := climbed(t, sweep.StopASHA, [4]float64{0.5, 0.6, 0.7, 0.8}, nil, nil).mustConclude(t)
 	w := climbed(t, sweep.StopASHA, [4]float64{0.5, 0.6, 0.7, 0.8}, nil, nil)
@@ -304,8 +314,9 @@ func TestTrialsBehindAreOneEnding(t *testing.T) {
 	}
 }
 
-// crossed is a sweep of three configurations in two folds, with the given fold scores by configuration and n trials
-// ended, the refit last.
+// crossed returns a cross-validated sweep of three configurations in two folds: trials 0 to 5, and trial 6, the
+// refit. Of these, the first so many have ended. scores are those of the folds, by configuration; a score of 0 is a
+// failed trial.
 func crossed(t *testing.T, ended int, change func(*sweep.Plan), scores ...[2]float64) *world {
 	t.Helper()
 	var rounds []sweep.Round
@@ -338,9 +349,9 @@ func crossed(t *testing.T, ended int, change func(*sweep.Plan), scores ...[2]flo
 	return w
 }
 
-// TestASweepOfFolds: only the refit may win, with its configuration's mean over the folds.
+// TestASweepOfFolds: in a cross-validated sweep the refit of the best configuration wins, and the reason gives that
+// configuration's mean over the folds. The default configuration, whose folds have no scores on test, is not compared.
 func TestASweepOfFolds(t *testing.T) {
-	// a fold of the default configuration has no scores on test to compare with
 	usual := func(p *sweep.Plan) {
 		for i := range p.Trials {
 			p.Trials[i].Source = search.SourceDefault
@@ -356,7 +367,8 @@ func TestASweepOfFolds(t *testing.T) {
 	contains(t, c.Reason, "trial 6 trains it on all rows of train and valid, with 7 trees")
 }
 
-// TestASweepOfFoldsWithoutAWinner: the reason says what was missing.
+// TestASweepOfFoldsWithoutAWinner: a cross-validated sweep has no winner if the refit or too many folds have not ended
+// well by the time limit, and the reason says which.
 func TestASweepOfFoldsWithoutAWinner(t *testing.T) {
 	good := [][2]float64{{0.6, 0.62}, {0.7, 0.8}, {0.9, 0.1}}
 	for name, tc := range map[string]struct {

@@ -25,29 +25,32 @@ import (
 	"coppice/internal/sweep"
 )
 
+// created is when all plans were written.
 var created = time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
 
-// world is a sweep whose trials have been trained, in memory.
+// world is a sweep whose trials have been trained, with its three buckets in memory.
 type world struct {
 	datasets, sweeps, models blob.Store
 	plan                     *sweep.Plan
 	ds                       *dataset.Dataset
-	now                      time.Time
+	now                      time.Time // what its aggregators take for the time
 }
 
+// options are how a world differs from the usual one: sweep night-1 of three trials on a click table of 3,000 rows.
 type options struct {
 	sweep      sweep.ID
 	table      datasettest.Options
 	regression bool
 	carve      bool                                   // carve calib and test out of valid
 	leaves     []int                                  // of each trial, in turn
-	trees      int                                    // of each trial; default 12
-	change     func(*sweep.Plan)                      // before it is written
-	skip       func(int) bool                         // open trials
-	into       *world                                 // use its stores
-	store      func(*sweep.Result, map[string][]byte) // edits a trial's result and files
+	trees      int                                    // of each trial, at least 12
+	change     func(*sweep.Plan)                      // changes the plan before it is written
+	skip       func(int) bool                         // says which trials are not trained
+	into       *world                                 // whose stores are used, for a later night
+	store      func(*sweep.Result, map[string][]byte) // edits each trial's result and files, by name
 }
 
+// newWorld stages the table, writes the plan and trains the trials, except those to skip.
 func newWorld(t testing.TB, o options) *world {
 	t.Helper()
 	w := &world{datasets: blob.Memory(), sweeps: blob.Memory(), models: blob.Memory(), now: created.Add(time.Hour)}
@@ -83,6 +86,7 @@ func newWorld(t testing.TB, o options) *world {
 	return w
 }
 
+// plan returns the plan of a sweep on the dataset with that manifest.
 func (o options) plan(m *dataset.Manifest) *sweep.Plan {
 	if o.sweep == "" {
 		o.sweep = "night-1"
@@ -133,7 +137,8 @@ func (w *world) data(part sweep.Rows) *gbt.Data {
 	return d
 }
 
-// train does a task's work for one trial.
+// train does a task's work for one trial: it trains a model, and writes its files and its result, both after edit,
+// which may be nil.
 func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[string][]byte)) {
 	t.Helper()
 	params := must.Get(gbt.ParseParams(w.plan.Trials[trial].Params))(t)
@@ -190,11 +195,13 @@ func (w *world) write(t testing.TB, name string, v any) {
 	must.Do(t, err)
 }
 
+// aggregator returns a new aggregator of the world's buckets, without jobs, contract or notifications.
 func (w *world) aggregator() *Aggregator {
 	return &Aggregator{Datasets: w.datasets, Sweeps: w.sweeps, Registry: registry.New(w.models),
 		Now: func() time.Time { return w.now }, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 }
 
+// mustConclude returns the conclusion at which a new aggregator arrives; the sweep must be over.
 func (w *world) mustConclude(t testing.TB) *sweep.Conclusion {
 	t.Helper()
 	c, err := w.aggregator().Consider(t.Context(), w.plan.Sweep)
@@ -204,7 +211,7 @@ func (w *world) mustConclude(t testing.TB) *sweep.Conclusion {
 	return c
 }
 
-// state returns every object of a store by name, with its contents.
+// state returns the contents of every object of a store whose name begins with prefix, by name.
 func state(t testing.TB, s blob.Store, prefix string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -216,8 +223,9 @@ func state(t testing.TB, s blob.Store, prefix string) map[string]string {
 	return out
 }
 
-// dying is a store as seen by a process that dies at its k-th Put: it gets no answer to that call or any later one.
-// landed says whether that Put reaches the store.
+// dying returns a store as seen by a process that dies at its k-th Put: that call and all later ones fail with errDied.
+// landed says whether the k-th Put still reaches the store. puts counts the calls, also over several such stores of one
+// process.
 func dying(s blob.Store, puts *atomic.Int64, k int64, landed bool) blob.Store {
 	return &blobtest.Hooked{Store: s,
 		Before: func(_ context.Context, call blobtest.Call, _ string) error {
@@ -245,13 +253,15 @@ func (e deathError) Error() string { return string(e) }
 
 const errDied = deathError("the process died")
 
+// contains checks that a text has a part.
 func contains(t testing.TB, text, part string) {
 	t.Helper()
 	if !strings.Contains(text, part) {
-		t.Errorf("%q does not say %q", text, part)
+		t.Errorf("got %q, want it to say %q", text, part)
 	}
 }
 
+// datasettestOptions are those of a click table with so many rows, drawn from a seed.
 func datasettestOptions(rows int, seed uint64) datasettest.Options {
 	return datasettest.Options{Rows: rows, Seed: seed}
 }
