@@ -37,7 +37,7 @@ func TestSamplerIsFairAndStable(t *testing.T) {
 		last := uint64(0)
 		for _, slot := range s.sorted() {
 			if slot.hash < last {
-				t.Error("the hashes are not in order")
+				t.Errorf("sorted gives the hash %x after %x, want ascending ones", slot.hash, last)
 			}
 			last = slot.hash
 			out[slots[slot.place]] = true
@@ -147,11 +147,11 @@ func TestMaxBinHoldsForStatistics(t *testing.T) {
 					"{order: %s, columns: {site: %s}}\n", most, order, statistics), text)
 				for i, f := range s.Manifest.Features {
 					if f.Bins > most {
-						t.Errorf("%s has %d bins, more than are allowed", f.Name, f.Bins)
+						t.Errorf("%s has %d bins, want at most %d", f.Name, f.Bins, most)
 					}
 					for _, split := range s.Splits {
 						if bin := slices.Max(split.Columns[i]); int(bin) >= f.Bins {
-							t.Errorf("%s: a row of %s is in bin %d of %d", f.Name, split.Name, bin, f.Bins)
+							t.Errorf("%s: a row of %s is in bin %d, want one below %d", f.Name, split.Name, bin, f.Bins)
 						}
 					}
 				}
@@ -238,7 +238,8 @@ func TestKeysOfClassesAreLearntOnce(t *testing.T) {
 			for i, c := range l.Columns {
 				for j := range i {
 					if bytes.Equal(c.Data, l.Columns[j].Data) {
-						t.Fatalf("of %d columns %d and %d are the same", len(l.Columns), j, i)
+						t.Fatalf("of %d columns that the learner got, %d and %d are the same, want all different",
+							len(l.Columns), j, i)
 					}
 				}
 			}
@@ -381,7 +382,7 @@ func TestUnripeRowsAreLeftOut(t *testing.T) {
 			cut := mustStage(t, "label: y\n"+plain, lateTable(rows-late, rows))
 
 			if all.Manifest.Version != cut.Manifest.Version {
-				t.Errorf("version %s, of the table without the last %d rows %s", all.Manifest.Version, late,
+				t.Errorf("version %s, want that of the table without the last %d rows, %s", all.Manifest.Version, late,
 					cut.Manifest.Version)
 			}
 
@@ -394,7 +395,7 @@ func TestUnripeRowsAreLeftOut(t *testing.T) {
 					late*time.Hour)
 			}
 			if cut.Manifest.About.Unripe != nil {
-				t.Errorf("without matures it says %+v", cut.Manifest.About.Unripe)
+				t.Errorf("without matures the manifest says %+v, want nothing", cut.Manifest.About.Unripe)
 			}
 			if n := all.report.Night; n.Table != rows-late || n.TimeColumn != "ts" && name != "by hash" &&
 				name != "stated" {

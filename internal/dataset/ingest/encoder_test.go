@@ -212,7 +212,7 @@ func TestParquetAndCSVEncodeAlike(t *testing.T) {
 		if !bytes.Equal(ps.Splits[i].RowMajor, cs.Splits[i].RowMajor) ||
 			!slices.Equal(ps.Splits[i].Label, cs.Splits[i].Label) ||
 			!slices.Equal(ps.Splits[i].Fold, cs.Splits[i].Fold) {
-			t.Errorf("%s differs between Parquet and CSV", ps.Splits[i].Name)
+			t.Errorf("%s has other rows from Parquet than from CSV, want the same", ps.Splits[i].Name)
 		}
 	}
 	checkEncoder(t, ps, []table.File{csvFile}, dataset.CSVSpec{})
@@ -480,11 +480,12 @@ func TestFinalStatistics(t *testing.T) {
 	again := mustStage(t, "label: y\nsplit: {by: column, column: part}\nencodings: {budget: 0, final: false, "+
 		"order: {column: tick, delay: 0}, columns: {site: [rate, count]}}\n", csv.String())
 	if again.Final != nil || again.Manifest.FinalTables != nil {
-		t.Error("a spec without final has made final statistics")
+		t.Errorf("without final: got %d final columns and %d tables, want none", len(again.Final),
+			len(again.Manifest.FinalTables))
 	}
 	for i := range s.Splits {
 		if !bytes.Equal(s.Splits[i].RowMajor, again.Splits[i].RowMajor) {
-			t.Errorf("split %s has other bins with final statistics than without", s.Splits[i].Name)
+			t.Errorf("split %s has other bins with final statistics than without, want the same", s.Splits[i].Name)
 		}
 	}
 	if names := func(m *dataset.Manifest) (out []string) {
@@ -494,6 +495,7 @@ func TestFinalStatistics(t *testing.T) {
 		return out
 	}; slices.Contains(names(again.Manifest), dataset.FinalLevelsFile) || !slices.Contains(names(m),
 		dataset.FinalLevelsFile) {
-		t.Error("the file of final levels is there without final, or missing with it")
+		t.Errorf("files without final: %q, with it: %q; want %s with it only", names(again.Manifest), names(m),
+			dataset.FinalLevelsFile)
 	}
 }

@@ -179,7 +179,8 @@ func TestCommas(t *testing.T) {
 	}
 	if f := s.feature(t, "x"); f.Kind != dataset.Numeric || f.Range.Max != 6484 ||
 		!strings.Contains(fmt.Sprint(said), `"6,484" are read as numbers, this one as 6484;`) {
-		t.Errorf("x is %s up to %+v, said is %q", f.Kind, f.Range, said)
+		t.Errorf("x is %s up to %+v, with the warnings %q; want it numeric up to 6484, and said so", f.Kind, f.Range,
+			said)
 	}
 }
 

@@ -113,7 +113,8 @@ func TestMemoryOfStatisticsDoesNotGrowWithRows(t *testing.T) {
 			few, idRowsFew)
 	}
 	if many > few+more/2 {
-		t.Errorf("%d bytes for twice the rows, which have %d more, %d before", many, more, few)
+		t.Errorf("%d bytes live for twice the rows, want at most %d: those for half the rows, %d, and half of %d more",
+			many, few+more/2, few, more)
 	}
 }
 

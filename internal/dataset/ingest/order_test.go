@@ -97,7 +97,7 @@ func TestColumnsThatGoOnWithTime(t *testing.T) {
 		"nothing, but asked for": {func(int) float64 { return 0.3 }, "numeric: [month]\n", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// 100 rows a month for four years; the last tenths of the rows are valid.
+			// 100 rows a month for four years; the last two tenths of the rows are valid.
 			rng := rand.New(rand.NewPCG(3, 3))
 			var b strings.Builder
 			b.WriteString("y,site,month,at,part\n")
@@ -161,7 +161,7 @@ func TestSpellingsOfOneID(t *testing.T) {
 			}
 			// The bins of categories may differ: equally frequent ones are sorted by how they are written.
 			if name == "levels" && (!slices.Equal(bins[0], bins[1]) || !slices.Equal(bins[0], bins[2])) {
-				t.Error("the bins of the same ids in other spellings differ")
+				t.Error("the same ids in other spellings have other bins, want the same")
 			}
 		})
 	}
@@ -240,8 +240,8 @@ func TestValues(t *testing.T) {
 		picked := fetched.Pick([]uint32{uint32(s.Rows - 1)})
 		for name, v := range s.Values {
 			if len(v) != s.Rows || len(fetched.Values[name]) != s.Rows || picked.Values[name][0] != v[s.Rows-1] {
-				t.Fatalf("%s of %s has %d values, fetched %d, picked %v", name, s.Name, len(v),
-					len(fetched.Values[name]), picked.Values)
+				t.Fatalf("%s of %s has %d values, its file %d, want %d; the last row picked has %v, want %v", name,
+					s.Name, len(v), len(fetched.Values[name]), s.Rows, picked.Values[name], v[len(v)-1])
 			}
 		}
 		for r, price := range s.Values["price"] {

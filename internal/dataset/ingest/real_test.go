@@ -108,7 +108,7 @@ func TestRealTables(t *testing.T) {
 				}
 				for _, c := range s.feature(t, "c24").Categories {
 					if len(c) != 8 {
-						t.Errorf("c24: a hash of 8 digits became %q", c)
+						t.Errorf("c24: got the category %q, want a hash of 8 digits", c)
 					}
 				}
 			case "bank-additional-full.csv":
@@ -226,7 +226,8 @@ func checkSample(t *testing.T, s *staged, enc *cell.Encoder) {
 				t.Fatalf("sampled row %d, %s: value %v in bin %d, staged in %d", row, features[j].Name, x, got, want)
 			}
 			if split.RowMajor[int(row)*width+j] != split.Columns[j][row] {
-				t.Fatalf("row %d, %s: the layouts differ", row, features[j].Name)
+				t.Fatalf("row %d, %s: got bin %d in the row, %d in the column; want the same", row, features[j].Name,
+					split.RowMajor[int(row)*width+j], split.Columns[j][row])
 			}
 		}
 	}
@@ -308,18 +309,21 @@ func checkSource(t *testing.T, s *staged, enc *cell.Encoder, files []table.File,
 	thinned := 0
 	for bins, n := range counts {
 		if thinned -= min(n, 0); n > 0 || n < 0 && m.Thinned == 0 {
-			t.Fatalf("the row of bins %v is %d times more in the dataset than in the source", []byte(bins), n)
+			t.Fatalf("the row of bins %v is in the dataset %d times more than in the source, want as often",
+				[]byte(bins), n)
 		}
 	}
 	if thinned != int(m.Thinned) {
-		t.Errorf("%d rows of the source are not in the dataset, and %d negative ones were left out", thinned, m.Thinned)
+		t.Errorf("%d rows of the source are not in the dataset, want the %d negative ones that were left out", thinned,
+			m.Thinned)
 	}
 	for bins, n := range whole {
 		if n > 0 {
-			t.Fatalf("the held-out row of bins %v is %d times more in the dataset than in the source", []byte(bins), n)
+			t.Fatalf("the held-out row of bins %v is in the dataset %d times more than in the source, want as often",
+				[]byte(bins), n)
 		}
 	}
 	if unlabelled != m.LeftOut {
-		t.Errorf("%d rows left out, %d have no label", m.LeftOut, unlabelled)
+		t.Errorf("the manifest says that %d rows were left out, want %d, which have no label", m.LeftOut, unlabelled)
 	}
 }

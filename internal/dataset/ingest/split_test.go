@@ -40,7 +40,7 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 	s := mustStage(t, "label: {column: x, kind: regression}\ngroup: user\nsplit: {by: hash, key: user, train: 0.6, "+
 		"valid: 0.2, test: 0.2}\n", b.String())
 	if got := hinted(s, HintKey); len(got) > 0 {
-		t.Errorf("hint %s of %q: a group is no feature under any split", HintKey, got)
+		t.Errorf("got the hint %s of %q, want none: a group is no feature under any split", HintKey, got)
 	}
 
 	// Each user is in one split and one fold, and has one hash.
@@ -51,8 +51,8 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 	for _, split := range s.Splits {
 		for i, user := range split.Label {
 			if old, seen := where[user]; seen && (old != split.Name || folds[user] != split.Fold[i]) {
-				t.Fatalf("user %v is in %s, fold %d, and in %s, fold %d", user, old, folds[user], split.Name,
-					split.Fold[i])
+				t.Fatalf("user %v is in %s, fold %d, and in %s, fold %d; want one of each", user, old, folds[user],
+					split.Name, split.Fold[i])
 			}
 			where[user], folds[user] = split.Name, split.Fold[i]
 			perFold[split.Fold[i]]++
@@ -205,8 +205,8 @@ func TestTimeSplitIsInOrder(t *testing.T) {
 		}
 		for i, f := range split.Fold {
 			if f > 0 && split.Label[i] <= foldEnd[f-1] {
-				t.Fatalf("%s: hour %v is in fold %d, but fold %d goes to %v", split.Name, split.Label[i], f, f-1,
-					foldEnd[f-1])
+				t.Fatalf("%s: hour %v is in fold %d, want it after fold %d, which goes to hour %v", split.Name,
+					split.Label[i], f, f-1, foldEnd[f-1])
 			}
 		}
 		if len(foldEnd) != dataset.Folds {
@@ -332,7 +332,8 @@ func TestHashesAreSpread(t *testing.T) {
 		}
 	}
 	if cell.HashText([]byte("user-1")) != 0xf16d8d440fbb25d5 {
-		t.Errorf("hashes of texts moved: %#x; every split would", cell.HashText([]byte("user-1")))
+		t.Errorf("the hash of user-1 is %#x, want 0xf16d8d440fbb25d5: rows of every split would move",
+			cell.HashText([]byte("user-1")))
 	}
 }
 
@@ -355,7 +356,7 @@ func TestSplitByRandom(t *testing.T) {
 	}
 	first, again, other := sampled(""), sampled(", seed: 0"), sampled(", seed: 2")
 	if !slices.Equal(first, again) {
-		t.Error("the same seed gives another test split")
+		t.Error("the same seed gives another test split, want the same rows")
 	}
 	both := 0
 	for _, row := range other {
@@ -364,7 +365,8 @@ func TestSplitByRandom(t *testing.T) {
 		}
 	}
 	if both > 400 {
-		t.Errorf("%d of %d rows are test with either seed; by chance it would be a fifth", both, len(other))
+		t.Errorf("%d of %d rows are test with either seed, want at most 400: by chance it would be a fifth", both,
+			len(other))
 	}
 }
 
@@ -422,7 +424,7 @@ func TestSplitByClasses(t *testing.T) {
 			t.Errorf("%s: the same seed divides otherwise, want the same", c.spec)
 		}
 		if c.class < 0 && slices.Equal(labels[0], labels[2]) {
-			t.Errorf("%s: another seed divides the same", c.spec)
+			t.Errorf("%s: another seed gives the same rows in each split, want others", c.spec)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func (s *staged) feature(t testing.TB, name string) *dataset.Feature {
 			return &s.Manifest.Features[i]
 		}
 	}
-	t.Fatalf("no feature %s", name)
+	t.Fatalf("the dataset has no feature %s, want it", name)
 	return nil
 }
 
@@ -264,7 +264,8 @@ func TestStageIsDeterministic(t *testing.T) {
 			}
 			got := stageFiles(t, spec, three, Options{Threads: 2})
 			if got.Manifest.Version != want.Manifest.Version {
-				t.Error("the version depends on how the rows are spread over files")
+				t.Errorf("three files give version %s, one file %s; want the same", got.Manifest.Version,
+					want.Manifest.Version)
 			}
 		})
 	}

@@ -447,7 +447,7 @@ func TestAskedKeysAreMeasured(t *testing.T) {
 		s := mustStage(t, "label: y\nencodings: {keys: [[a, b]]}\n", strings.Join(lines, ""))
 		i := slices.IndexFunc(s.Manifest.About.Encodings, func(e dataset.EncodingInfo) bool { return e.Name == "a+b" })
 		if i < 0 {
-			t.Fatalf("no a+b in %+v", s.Manifest.About.Encodings)
+			t.Fatalf("want a+b among the encodings, got %+v", s.Manifest.About.Encodings)
 		}
 		switch gain := s.Manifest.About.Encodings[i].Gain; {
 		case rows == 4000 && (gain == nil || *gain < 0.1):
@@ -457,7 +457,7 @@ func TestAskedKeysAreMeasured(t *testing.T) {
 			}
 			t.Errorf("a+b decides the label, and is said to be worth %s, want 0.1 or more", got)
 		case rows == 500 && gain != nil:
-			t.Errorf("500 rows cannot tell what a+b is worth, and it is said to be %v", *gain)
+			t.Errorf("with 500 rows a+b is said to be worth %v, want nothing said: they are too few", *gain)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (c *cleanReader) readMore() {
 	m, err := c.r.Read(p[n:])
 	n += m
 
-	// The first bytes tell the encoding.
+	// The first bytes, four if the file has as many, tell the encoding and may be a byte order mark.
 	if !c.began {
 		for err == nil && n < 4 {
 			m, err = c.r.Read(p[n:])

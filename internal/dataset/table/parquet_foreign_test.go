@@ -64,7 +64,7 @@ func sameTable(file string, want map[string][]*string, rows int) error {
 		names = append(names, c.Name)
 	}
 	if len(names) < 10 {
-		return fmt.Errorf("only the columns %q", names)
+		return fmt.Errorf("only the columns %q, expected at least 10", names)
 	}
 
 	next := 0
@@ -195,6 +195,9 @@ func TestReadDeltas(t *testing.T) {
 				len(got), slices.Equal(got, values), rest, err)
 		}
 	}
+
+	// Damaged data. It begins with the numbers of a block (128 takes two bytes), the miniblocks of a block, the number
+	// of all numbers, and the first of them.
 	for name, data := range map[string][]byte{
 		"nothing": nil, "a head": {128, 1, 4}, "no parts": {128, 1, 0, 9, 0}, "parts of 31": {31, 1, 9, 0},
 		"many in nothing": {128, 1, 4, 0xff, 0xff, 0xff, 0x7f, 0},
@@ -288,7 +291,7 @@ func FuzzDeltas(f *testing.F) {
 		if values, rest, err := readDeltas(data, ample); err == nil {
 			again, none, err := readDeltas(packDeltas(values), ample)
 			if err != nil || !slices.Equal(again, values) || len(none) > 0 || len(rest) > len(data) {
-				t.Fatalf("%v became %v: %v", values, again, err)
+				t.Fatalf("the numbers %v, packed again, are read as %v, error %v; want the same", values, again, err)
 			}
 		}
 		width &= 0xff

@@ -243,7 +243,8 @@ func TestNumbersAsTheLibrary(t *testing.T) {
 }
 
 // TestDamagedRuns: runs of repeated and of packed numbers are read as the format has them, and data that ends before
-// the numbers do is an error. Each case reads n numbers of width bits; the first byte of a run is its head.
+// the numbers do is an error. Each case reads n numbers of width bits. A run begins with its head: twice the count,
+// then the number that is repeated; or twice the number of groups of eight, plus one, then the packed numbers.
 func TestDamagedRuns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		data  []byte
@@ -282,7 +283,8 @@ func TestDamagedRuns(t *testing.T) {
 }
 
 // TestDamagedLevelsAndIndices: a page of four rows with nulls, and indices into a dictionary of three words, is read.
-// Levels that cannot be, an index beyond the dictionary and a word that cannot be used are errors.
+// Levels that cannot be, an index beyond the dictionary and a word that cannot be used are errors. Levels and indices
+// are runs (see TestDamagedRuns): levels of one bit, which is 1 for a row with a value, and indices of two bits.
 func TestDamagedLevelsAndIndices(t *testing.T) {
 	for name, tc := range map[string]struct {
 		levels, indices []byte

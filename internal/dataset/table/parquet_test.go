@@ -68,8 +68,8 @@ func TestParquetTypes(t *testing.T) {
 			err := table.Read(context.Background(), []string{c.Name}, 2, func(b *Batch) error {
 				v := &b.Columns[0]
 				if v.Type != c.Type || v.Unit != c.Unit || v.Len() != b.Rows {
-					t.Errorf("%s: %s holds %d values of type %s (%s), announced as %s (%s)", name, c.Name, v.Len(),
-						v.Type, v.Unit, c.Type, c.Unit)
+					t.Errorf("%s: %s holds %d values of type %s (%s), want those of its column, %s (%s)", name, c.Name,
+						v.Len(), v.Type, v.Unit, c.Type, c.Unit)
 				}
 				for i := range b.Rows {
 					if !sameAs(v, i, want[c.Name][rows]) {
@@ -170,8 +170,9 @@ func TestParquetFilesMustAgree(t *testing.T) {
 	}
 	_, _, err := readAll([]File{writeFile(t, "1.parquet", a.String()), writeFile(t, "2.parquet", b.String())},
 		dataset.CSVSpec{}, 3)
-	if want := `2.parquet: column "x": is text here and int in 1.parquet; write all files with the same types`; err == nil || err.Error() != want {
-		t.Errorf("got  %v\nwant %s", err, want)
+	const want = `2.parquet: column "x": is text here and int in 1.parquet; write all files with the same types`
+	if err == nil || err.Error() != want {
+		t.Errorf("reading both files: got %v\nwant %s", err, want)
 	}
 }
 

@@ -415,7 +415,7 @@ func TestParquetAgreesWithTheOracle(t *testing.T) {
 	folder := filepath.Join(sharedData(t), "parquet")
 	columns := readOracle(t, filepath.Join(folder, "ORACLE.txt"))
 	if len(columns) < 80 {
-		t.Fatalf("only %d columns in the oracle", len(columns))
+		t.Fatalf("only %d columns in the oracle, want at least 80", len(columns))
 	}
 	byFile := map[string][]oracle{}
 	for _, c := range columns {
@@ -442,7 +442,7 @@ func TestParquetAgreesWithTheOracle(t *testing.T) {
 			}))
 			for _, o := range byFile[filepath.Base(f.Path)] {
 				if got[o.name] == nil {
-					t.Errorf("%s has no column %s", o.file, o.name)
+					t.Errorf("%s has no column %s, which the oracle has", o.file, o.name)
 				} else if err := got[o.name].check(o); err != nil {
 					t.Errorf("%s, %s: %v; the oracle has %+v", o.file, o.name, err, o)
 				}

@@ -225,12 +225,12 @@ func TestDecisions(t *testing.T) {
 			}
 			for _, s := range tc.not {
 				if strings.Contains(text, s) {
-					t.Errorf("%q should not be in\n%s", s, text)
+					t.Errorf("want no %q in\n%s", s, text)
 				}
 			}
 			for _, s := range tc.says {
 				if !strings.Contains(text, s) {
-					t.Errorf("%q is not in\n%s", s, text)
+					t.Errorf("want %q in\n%s", s, text)
 				}
 			}
 		})
@@ -537,8 +537,10 @@ func TestRowsOfTotals(t *testing.T) {
 	})}}
 	_, err := Make(context.Background(), ask)
 	if want := "TOTAL is the label of one row"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, expected ... %s ...", err, want)
+		t.Errorf("300 rows with 0 or 1 and one with TOTAL: got %v, expected ... %s ...", err, want)
 	}
+
+	// Forty labels that one row each has.
 	many := Request{Label: "y", Trials: 2, Sources: []string{written(t, "x,y", 340, func(i int) string {
 		if i >= 300 {
 			return fmt.Sprintf("%d,once%d", i, i)
@@ -550,6 +552,8 @@ func TestRowsOfTotals(t *testing.T) {
 		!strings.Contains(err.Error(), want) || strings.Count(err.Error(), "--missing once") != 40 {
 		t.Errorf("got %v, expected ... %s ... and --missing for each of 40", err, want)
 	}
+
+	// TOTAL as a missing value.
 	ask.Missing = []string{"TOTAL"}
 	d, err := Make(context.Background(), ask)
 	if err != nil || !strings.Contains(string(d.Sweep), "objective: binary") {

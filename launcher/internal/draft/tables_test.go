@@ -235,7 +235,7 @@ func TestTables(t *testing.T) {
 			// Predicting reads the same values from both; they are kept for Python.
 			values := encoded(t, m, files["csv"])
 			if !bytes.Equal(values, encoded(t, m, files["jsonl"])) {
-				t.Error("predict reads other values from JSONL than from CSV")
+				t.Error("predict reads other values from JSONL than from CSV, want the same")
 			}
 			features := must.Get(json.Marshal(m.Encoding()))(t)
 			for file, data := range map[string][]byte{"features.json": features, "values": values} {
@@ -264,7 +264,7 @@ func same(t *testing.T, door string, want, got []dataset.Feature) {
 	a, _ := json.Marshal(want)
 	b, _ := json.Marshal(got)
 	if !bytes.Equal(a, b) {
-		t.Errorf("%s makes\n%s\nof the table, stage\n%s", door, b, a)
+		t.Errorf("%s makes the features\n%s\nwant, as stage makes\n%s", door, b, a)
 	}
 }
 

@@ -130,8 +130,8 @@ func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 			t.Logf("%d bytes of source need %d, %.1f times as many, %d are taken; %d features", file.Bytes, need,
 				float64(need)/float64(file.Bytes), disk, len(r.Manifest.Features))
 			if disk < need {
-				t.Errorf("staging %d bytes with encodings %s asks for a disk of %d bytes, and needs %d", file.Bytes,
-					tc.encodings, disk, need)
+				t.Errorf("staging %d bytes with encodings %s asks for a disk of %d bytes, want at least the %d needed",
+					file.Bytes, tc.encodings, disk, need)
 			}
 		})
 	}

@@ -128,14 +128,14 @@ func TestEncodingDoesNotLeak(t *testing.T) {
 				}
 			}
 			if len(names) < 6 {
-				t.Fatalf("only %d statistics to look at: %s", len(names), strings.Join(names, ", "))
+				t.Fatalf("only %d statistics to look at, want 6 or more: %s", len(names), strings.Join(names, ", "))
 			}
 			t.Logf("%d statistics: %s", len(names), strings.Join(names, ", "))
 			for _, split := range []string{"train", "valid"} {
 				s := d.Split(split)
 				if found := leaks(t, names, s.Label,
 					func(c, r int) float64 { return float64(s.Columns[places[c]][r]) }); len(found) > 0 {
-					t.Errorf("these tell the labels of %s: %s", split, strings.Join(found, ", "))
+					t.Errorf("these predict the random labels of %s, want none: %s", split, strings.Join(found, ", "))
 				}
 			}
 			if auc := heldOut(t, d); math.Abs(auc-0.5) > leakBound {

@@ -60,7 +60,8 @@ func TestNightsAreCompared(t *testing.T) {
 			var refused *stager.BlockedError
 			if !errors.As(err, &refused) || refused.ExitStatus() != sweep.ExitBlocked ||
 				blocked.Night.Findings[0].Code != nights.CodeEmpty {
-				t.Fatalf("a night without countries: %v, found %v", err, blocked.Night.Findings)
+				t.Fatalf("a night without countries: got error %v, findings %v; want it blocked for an empty column",
+					err, blocked.Night.Findings)
 			}
 			if again := night(t, s, bad, dst, "contract: auto\n"); !again.Existed || !again.Night.Blocked() {
 				t.Errorf("staged again, the night existed %t and is blocked %t; want both", again.Existed,
@@ -139,7 +140,7 @@ func TestContractBeginsWithNights(t *testing.T) {
 	nightly := &stager.Stager{Scratch: t.TempDir(), Now: s.Now, Night: "2026-11-20"}
 	empty.Rows = empty.Rows[1:]
 	if n := night(t, nightly, empty, stager.Destination{Dir: t.TempDir()}, ""); n.Night.Blocked() {
-		t.Errorf("a schedule's first night is blocked: %v", n.Night.Findings)
+		t.Errorf("a schedule's first night is blocked, want it to pass: %v", n.Night.Findings)
 	}
 	for i := range empty.Rows {
 		empty.Rows[i][4] = ""
@@ -157,7 +158,7 @@ func TestNightGrowsOld(t *testing.T) {
 	staged := night(t, s, nightstest.Stream{Seed: 2, Rows: 1000}.Night(0), stager.Destination{Dir: t.TempDir()},
 		"contract: {max_age: 30h}\n")
 	if err := stager.CheckNight(staged.Night, at, ""); err != nil {
-		t.Errorf("a table two hours old, of which thirty are allowed, is refused: %v", err)
+		t.Errorf("a table two hours old, where 30 are allowed: got error %v, want none", err)
 	}
 	if err := stager.CheckNight(staged.Night, at.Add(30*time.Hour), ""); err == nil {
 		t.Error("a table 32 hours old, with max_age 30h: got no error, want it refused")

@@ -63,7 +63,7 @@ func TestOrdersOfQueries(t *testing.T) {
 	}
 	more, again := stageOrders(t, judged(true), byGroup, 3)
 	if !slices.EqualFunc(m.Files, again.Files, sameFile) {
-		t.Errorf("%s, by one thread, has other files than %s, by three", one, more)
+		t.Errorf("%s, by one thread, has other files than %s, by three; want the same", one, more)
 	}
 
 	without, none := stageOrders(t, judged(false), "none", 2)

@@ -54,7 +54,7 @@ func TestSourcesInAnyOrder(t *testing.T) {
 			got, err := s.Stage(t.Context(), spec(t, strings.ReplaceAll(source, "ROOT", root)),
 				stager.Destination{Dir: t.TempDir()})
 			if err != nil {
-				t.Fatalf("%s in %s: %v", source, root, err)
+				t.Fatalf("staging %s in %s: got error %v, want none", source, root, err)
 			}
 			if m := got.Manifest; want != "" && m.Version != want || len(m.About.Sources) != 4 {
 				t.Errorf("%s in %s: version %s of %d files, expected %s of 4", source, root, m.Version,

@@ -134,12 +134,15 @@ func TestInterruptedUploadIsTakenUp(t *testing.T) {
 		perAttempt    = 3 // fewer than there are files, so that starting over each time would never end
 		afterManifest = 3 // objects that may be missing when the manifest is there: the record and two pointers
 	)
+
+	// Which objects an upload makes that is not interrupted.
 	source := rows(t, 500)
 	whole, broken := blob.Memory(), blob.Memory()
 	s := &stager.Stager{Scratch: t.TempDir()}
 	must.Get(s.Stage(t.Context(), spec(t, source), stager.Destination{Store: whole}))(t)
 	total := len(names(t, whole))
 	for attempt := 1; ; attempt++ {
+		// The store takes perAttempt writes, then it fails.
 		left := perAttempt
 		_, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: blobtest.Before(broken, blobtest.Put,
 			func(context.Context, string) error {
@@ -152,7 +155,7 @@ func TestInterruptedUploadIsTakenUp(t *testing.T) {
 		complete := slices.ContainsFunc(have,
 			func(name string) bool { return strings.HasSuffix(name, "/manifest.json") })
 		if complete && len(have) < total-afterManifest {
-			t.Fatalf("a manifest before its files: %v", have)
+			t.Fatalf("there is a manifest, but only these objects: %v; want it after all files", have)
 		}
 		if err == nil {
 			break
@@ -227,11 +230,11 @@ func TestSourceInABucket(t *testing.T) {
 	for _, pattern := range []string{"gs://exports/day/*.csv", "gs://exports/day/", "gs://exports/day/part-[01].csv"} {
 		got, err := s.Stage(t.Context(), spec(t, pattern), stager.Destination{Store: dst})
 		if err != nil {
-			t.Fatalf("staging %s: %v", pattern, err)
+			t.Fatalf("staging %s: got error %v, want none", pattern, err)
 		}
 		if got.Manifest.Version != local.Manifest.Version || len(got.Manifest.About.Sources) != 2 {
-			t.Errorf("%s: version %s of %v, from one local file %s", pattern, got.Manifest.Version,
-				got.Manifest.About.Sources, local.Manifest.Version)
+			t.Errorf("%s: version %s of %v, want two sources and %s, as from one local file", pattern,
+				got.Manifest.Version, got.Manifest.About.Sources, local.Manifest.Version)
 		}
 	}
 

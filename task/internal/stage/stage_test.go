@@ -129,7 +129,7 @@ func TestInterruptedCopyIsUsed(t *testing.T) {
 		t.Errorf("%d ranges were fetched by the second attempt, want 3", n)
 	}
 	if done != total || total != m.Bytes() {
-		t.Errorf("progress ended at %d of %d, the dataset has %d bytes", done, total, m.Bytes())
+		t.Errorf("progress ended at %d of %d, want all %d bytes of the dataset", done, total, m.Bytes())
 	}
 }
 
@@ -234,7 +234,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 		t.Errorf("cancelled: error %v, want that of the context", err)
 	}
 	if _, err := os.Stat(filepath.Join(q.Scratch, "datasets", m.Name, m.Version)); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("a copy is there, although it was cancelled")
+		t.Errorf("the copy after a cancellation: got %v, want it not to exist", err)
 	}
 }
 
