@@ -12,7 +12,7 @@ import (
 	"coppice/internal/problem"
 )
 
-// derivedFeatures are one of each derivation, and the tables that they need.
+// derivedFeatures returns one feature of each derivation, and the tables that they need.
 func derivedFeatures() ([]Feature, []LevelTable) {
 	city, at := Part{Column: "city", Kind: Categorical}, Part{Column: "at", Kind: Temporal}
 	hour, age := Part{Column: "at", Kind: Temporal, Take: DeriveHour},
@@ -41,7 +41,8 @@ func derivedFeatures() ([]Feature, []LevelTable) {
 	}
 }
 
-// derivedManifest is the golden manifest with everything that format 2 has.
+// derivedManifest returns the golden manifest with everything that format 2 adds: derived features, tables, an order
+// and sampled negatives.
 func derivedManifest(tb testing.TB) *Manifest {
 	tb.Helper()
 	m := must.Get(ReadManifest(goldenDir))(tb)
@@ -56,7 +57,7 @@ func derivedManifest(tb testing.TB) *Manifest {
 	return m
 }
 
-// Replacements of a derived manifest's text. Each says one thing that cannot be.
+// derivedDamage has replacements in the text of derivedManifest, each of which makes one thing impossible.
 var derivedDamage = map[string]damage{
 	"format of old":        {`"format":2`, `"format":1`, "format: 1, but the contents are of format 2"},
 	"table beyond the end": {`"what":"rate","table":0`, `"what":"rate","table":3`, "features[5].from: table 3"},
@@ -160,7 +161,8 @@ var derivedDamage = map[string]damage{
 		`files: "sample.arrow" where "levels.arrow" belongs`},
 }
 
-// TestDerivedManifestRefuses: a manifest of derived features is read, and refused with any one of the damages.
+// TestDerivedManifestRefuses makes one of derivedDamage at a time in the text of a manifest with derived features, and
+// expects an error that names the place.
 func TestDerivedManifestRefuses(t *testing.T) {
 	good := must.Get(derivedManifest(t).Encode())(t)
 	if _, err := DecodeManifest(good); err != nil {
@@ -171,7 +173,8 @@ func TestDerivedManifestRefuses(t *testing.T) {
 	}
 }
 
-// What JSON cannot say may stand in a manifest that a program has made.
+// TestDerivedManifestRefusesNoNumbers checks manifests with what JSON cannot write, such as NaN, but a program may
+// make.
 func TestDerivedManifestRefusesNoNumbers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(m *Manifest)
@@ -198,7 +201,8 @@ func TestDerivedManifestRefusesNoNumbers(t *testing.T) {
 	}
 }
 
-// What a model is given of format 2 is what the dataset says, and needs each column once.
+// TestDerivedEncodingTravelsAlone checks that the Encoding of a manifest with derived features survives being written
+// and read, and which columns its features are made of.
 func TestDerivedEncodingTravelsAlone(t *testing.T) {
 	e := travel(t, derivedManifest(t))
 	if want := []string{"age", "price € <b>", "at", "city", "id", "born"}; !slices.Equal(e.Inputs(), want) {
@@ -216,7 +220,8 @@ func TestDerivedEncodingTravelsAlone(t *testing.T) {
 	}
 }
 
-// Of every encoding that is accepted, Inputs and PartsOf end and stay in range, and it survives being written.
+// FuzzDecodeEncoding checks that an encoding which is accepted has inputs and not too many levels, and is accepted
+// again after it has been written.
 func FuzzDecodeEncoding(f *testing.F) {
 	good := must.Get(json.Marshal(derivedManifest(f).Encoding()))(f)
 	f.Add(good)
@@ -229,20 +234,20 @@ func FuzzDecodeEncoding(f *testing.F) {
 			return
 		}
 		if n := levelsOf(e.Tables); n < 0 || n > MaxLevels {
-			t.Fatalf("%d levels, more than there may be", n)
+			t.Fatalf("%d levels were accepted, want at most %d", n, MaxLevels)
 		}
 		if len(e.Inputs()) == 0 {
-			t.Fatal("no columns at all")
+			t.Fatal("an encoding with no inputs was accepted, want at least one")
 		}
 		again := must.Get(json.Marshal(e))(t)
 		if _, err := DecodeEncoding(again); err != nil {
-			t.Fatalf("does not survive writing: %v", err)
+			t.Fatalf("written and decoded again: got error %v, want none", err)
 		}
 	})
 }
 
-// TestBinsOfNumbers: a number is in the first bin whose bound is not below it; NaN is missing or, where nothing was, as
-// 0.
+// TestBinsOfNumbers checks that a number is in the first bin whose bound is not below it, and that NaN is in the bin of
+// missing values or, if there is none, in that of 0.
 func TestBinsOfNumbers(t *testing.T) {
 	f := Feature{Kind: Numeric, Bounds: []float64{-2, 0, 3.5}, Bins: 5, MissingBin: 4, OtherBin: -1}
 	none := Feature{Kind: Numeric, Bounds: []float64{-2, 0, 3.5}, Bins: 4, MissingBin: -1, OtherBin: -1}
@@ -255,12 +260,13 @@ func TestBinsOfNumbers(t *testing.T) {
 		{3.6, 3, 3}, {math.Inf(1), 3, 3}, {math.NaN(), 4, 1},
 	} {
 		if a, b := f.BinOfNumber(tc.x), none.BinOfNumber(tc.x); a != tc.bin || b != tc.none {
-			t.Errorf("%v: bins %d and %d, want %d and %d", tc.x, a, b, tc.bin, tc.none)
+			t.Errorf("%v: bin %d, and without one for missing values %d; want %d and %d", tc.x, a, b, tc.bin, tc.none)
 		}
 	}
 }
 
-// TestBinsOfCategories: a category's code is its bin, as is that of missing values; all else is in the bin of others.
+// TestBinsOfCategories checks that a whole number below Bins is its own bin, NaN in the bin of missing values if there
+// is one, and all else in the bin of other categories.
 func TestBinsOfCategories(t *testing.T) {
 	f := Feature{Kind: Categorical, Categories: []string{"b", ""}, Bins: 4, OtherBin: 2, MissingBin: 3}
 	none := Feature{Kind: Categorical, Categories: []string{"b", ""}, Bins: 3, OtherBin: 2, MissingBin: -1}
@@ -274,7 +280,7 @@ func TestBinsOfCategories(t *testing.T) {
 	}
 }
 
-// TestTextOf: a value's text is the shortest that is read as the same value, whatever its type.
+// TestTextOf checks the text of a value of each type: the shortest that reads back as the same value.
 func TestTextOf(t *testing.T) {
 	v := func(typ Type, unit Unit, x any) *Values {
 		switch x := x.(type) {
@@ -303,12 +309,13 @@ func TestTextOf(t *testing.T) {
 		{v(Time, Nano, 1499039000000000001), "2017-07-02T23:43:20.000000001Z"},
 	} {
 		if got := tc.v.TextOf(0); got != tc.want {
-			t.Errorf("got %q, want %q", got, tc.want)
+			t.Errorf("text of %+v: got %q, want %q", *tc.v, got, tc.want)
 		}
 	}
 }
 
-// TestSplitAndSeconds: times before 1970 have nanoseconds from 0 up, too.
+// TestSplitAndSeconds checks counts of each unit as seconds and nanoseconds. Nanoseconds count from 0 upwards before
+// 1970, too.
 func TestSplitAndSeconds(t *testing.T) {
 	for _, tc := range []struct {
 		unit      Unit

@@ -14,7 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// fixture is a dataset with everything in it: all kinds of features, weight and group, all splits, nulls in the sample.
+// fixture is the contents of a dataset that has everything: all kinds of features, weights and groups, all splits, and
+// nulls in the sample.
 type fixture struct {
 	manifest Manifest
 	rows     map[string][]byte
@@ -22,6 +23,7 @@ type fixture struct {
 	sample   Sample
 }
 
+// newFixture makes a fixture with random bins and targets, and so many rows in each split.
 func newFixture(seed uint64, rows map[string]int) *fixture {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	f := &fixture{rows: map[string][]byte{}, targets: map[string]Targets{}}
@@ -80,7 +82,7 @@ func newFixture(seed uint64, rows map[string]int) *fixture {
 	return f
 }
 
-// write puts the fixture into dir, in pieces of piece rows.
+// write writes the fixture as a dataset in dir, a piece of so many rows after the other, and returns its manifest.
 func (f *fixture) write(tb testing.TB, dir string, piece, threads int) *Manifest {
 	tb.Helper()
 	m := f.manifest
@@ -108,10 +110,12 @@ func (f *fixture) write(tb testing.TB, dir string, piece, threads int) *Manifest
 	return &m
 }
 
+// smallRows returns few rows for each split.
 func smallRows() map[string]int {
 	return map[string]int{"train": 11, "valid": 1, "calib": 64, "test": 70}
 }
 
+// mustRead reads the file whose path has these parts.
 func mustRead(tb testing.TB, parts ...string) []byte {
 	tb.Helper()
 	return must.Get(os.ReadFile(filepath.Join(parts...)))(tb)

@@ -21,8 +21,9 @@ import (
 
 const goldenDir = "testdata/golden/want"
 
-// The format is a promise to everybody who keeps datasets: the golden files are rewritten (go test -run Golden -update)
-// only together with FormatVersion. testdata/golden/check.py reads them with other tools.
+// TestGolden writes a fixed dataset and compares all its files with the golden ones. The format is a promise to all who
+// keep datasets: the golden files are rewritten (go test -run Golden -update) only together with FormatVersion.
+// testdata/golden/check.py reads them with other tools.
 func TestGolden(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	m := newFixture(20261121, smallRows()).write(t, dir, 16, 2)
@@ -33,7 +34,7 @@ func TestGolden(t *testing.T) {
 	}
 	for _, name := range names {
 		if !bytes.Equal(mustRead(t, dir, name), mustRead(t, goldenDir, name)) {
-			t.Errorf("%s is no longer what it was", name)
+			t.Errorf("%s differs from the golden file; want the same bytes", name)
 		}
 	}
 }
@@ -41,19 +42,20 @@ func TestGolden(t *testing.T) {
 // damage is a replacement in a manifest's text, and the error it causes.
 type damage struct{ old, with, want string }
 
-// refused expects a good manifest to be refused with it.
+// refused makes the replacement in a good manifest's text, and expects DecodeManifest to refuse it with the error.
 func (d damage) refused(t *testing.T, good []byte) {
 	t.Helper()
 	if !bytes.Contains(good, []byte(d.old)) {
-		t.Fatalf("nothing to replace: %s", d.old)
+		t.Fatalf("the good manifest has no %s to replace; want one", d.old)
 	}
 	_, err := DecodeManifest(bytes.Replace(good, []byte(d.old), []byte(d.with), 1))
 	if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), d.want) {
-		t.Errorf("got  %v\nwant ... %s ...", err, d.want)
+		t.Errorf("%s in place of %s: got error %v, want ... %s ...", d.with, d.old, err, d.want)
 	}
 }
 
-// TestDecodeManifestRefuses: a manifest that contradicts itself or that no build writes is refused, with the place.
+// TestDecodeManifestRefuses damages a good manifest in one place at a time, and expects an error of kind Damaged that
+// names the place.
 func TestDecodeManifestRefuses(t *testing.T) {
 	good := mustRead(t, goldenDir, ManifestFile)
 	for name, tc := range map[string]damage{
@@ -98,24 +100,24 @@ func TestDecodeManifestRefuses(t *testing.T) {
 	}
 	if _, err := DecodeManifest(make([]byte, MaxManifest+1)); err == nil ||
 		!strings.Contains(err.Error(), "more than the") {
-		t.Errorf("too long: %v", err)
+		t.Errorf("a manifest of more than MaxManifest bytes: got error %v, want one that says so", err)
 	}
 }
 
-// travel gives what a model is given of a manifest, as it is read again.
+// travel encodes the Encoding of a manifest, decodes it and returns it. Encoding it again must give the same bytes.
 func travel(t *testing.T, m *Manifest) *Encoding {
 	t.Helper()
 	data := must.Get(json.Marshal(m.Encoding()))(t)
 	e := must.Get(DecodeEncoding(data))(t)
 	again, err := json.Marshal(e)
 	if err != nil || !bytes.Equal(data, again) {
-		t.Errorf("%s\nbecame\n%s (%v)", data, again, err)
+		t.Errorf("encoded again: got\n%s (error %v)\nwant\n%s", again, err, data)
 	}
 	return e
 }
 
-// TestEncodingTravelsAlone: a model's features.json has the same bytes after it was read, and is refused if it is empty
-// or does not agree with itself.
+// TestEncodingTravelsAlone checks that an Encoding keeps its bytes when it is decoded and encoded again, and that
+// encodings that are empty or contradict themselves are refused.
 func TestEncodingTravelsAlone(t *testing.T) {
 	m := must.Get(ReadManifest(goldenDir))(t)
 	travel(t, m)
@@ -127,9 +129,11 @@ func TestEncodingTravelsAlone(t *testing.T) {
 	}
 }
 
-// A file whose columns all share one long list of metadata is refused before it is multiplied.
+// TestSharedMetadataIsRefused makes a schema whose 2,000 columns all refer to one list of metadata. A list of maxPairs
+// pairs is read; a longer one is refused at the first column, before 2,000 copies of it take the memory.
 func TestSharedMetadataIsRefused(t *testing.T) {
 	for pairs, want := range map[int]string{maxPairs: "", 2000: "2000 pairs of metadata"} {
+		// Build the schema with a flatbuffers builder, since buildSchema would write the list for each column.
 		b := flatbuffers.NewBuilder(1 << 16)
 		meta := make([]keyValue, pairs)
 		for i := range meta {
@@ -150,6 +154,7 @@ func TestSharedMetadataIsRefused(t *testing.T) {
 		b.StartObject(4)
 		b.PrependUOffsetTSlot(1, vector, 0)
 		b.Finish(b.EndObject())
+
 		p := &parser{name: "f", data: b.FinishedBytes()}
 		var f arrowFile
 		p.parseSchema(p.root(0, int64(len(p.data))), &f)
@@ -162,7 +167,8 @@ func TestSharedMetadataIsRefused(t *testing.T) {
 	}
 }
 
-// What cannot be read again is not written.
+// TestWriterRefusesAnEndlessManifest checks that a manifest which is too large to be read is not written: its missing
+// markers have 65 MB.
 func TestWriterRefusesAnEndlessManifest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
@@ -181,25 +187,26 @@ func TestWriterRefusesAnEndlessManifest(t *testing.T) {
 	}
 }
 
+// FuzzManifest checks that a manifest which is accepted is also accepted after it has been written again.
 func FuzzManifest(f *testing.F) {
 	f.Add(mustRead(f, goldenDir, ManifestFile))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := DecodeManifest(data)
 		if err != nil && !problem.Is(err, problem.Damaged) {
-			t.Fatalf("untyped error %T: %v", err, err)
+			t.Fatalf("got error %v of type %T, want one of kind damaged", err, err)
 		}
 		if err != nil {
 			return
 		}
 		again := must.Get(m.Encode())(t)
 		if _, err := DecodeManifest(again); err != nil {
-			t.Fatalf("does not survive writing: %v", err)
+			t.Fatalf("written and decoded again: got error %v, want none", err)
 		}
 	})
 }
 
-// The version protects manifests from accidents, not from people who compute it anew: what lies behind it must hold
-// too.
+// FuzzManifestContents checks that the features of a manifest without faults put any number in a bin that there is. It
+// does not require the right version, which protects manifests from accidents and not from people who compute it.
 func FuzzManifestContents(f *testing.F) {
 	f.Add(mustRead(f, goldenDir, ManifestFile))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -218,6 +225,8 @@ func FuzzManifestContents(f *testing.F) {
 	})
 }
 
+// FuzzOpen reads all bytes that the metadata of an accepted Arrow file points to: they must be inside the file and
+// aligned.
 func FuzzOpen(f *testing.F) {
 	for _, name := range []string{"train/rows.arrow", "train/columns.arrow", "train/targets.arrow"} {
 		f.Add(mustRead(f, goldenDir, name))
@@ -245,6 +254,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
+// FuzzSample checks that a sample which is accepted stays the same when it is written and read again.
 func FuzzSample(f *testing.F) {
 	f.Add(mustRead(f, goldenDir, SampleFile))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -260,7 +270,8 @@ func FuzzSample(f *testing.F) {
 	})
 }
 
-// someLevels are two tables, the second with recency where last is set, and levels for them.
+// someLevels returns tables with so many levels each, and random levels for them, with weights and with times if asked
+// for. Only the last table has recency.
 func someLevels(weight, last bool, counts ...int) (*Levels, []LevelTable) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	l, tables := &Levels{}, []LevelTable{}
@@ -285,7 +296,7 @@ func someLevels(weight, last bool, counts ...int) (*Levels, []LevelTable) {
 	return l, tables
 }
 
-// openBytes maps a levels file with the contents data until the test ends.
+// openBytes writes data as a levels file and opens it for the tables. The levels are closed when the test ends.
 func openBytes(t *testing.T, data []byte, tables []LevelTable) (*Levels, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), LevelsFile)
@@ -297,8 +308,8 @@ func openBytes(t *testing.T, data []byte, tables []LevelTable) (*Levels, error) 
 	return l, err
 }
 
-// TestLevelsSurviveTheirFile: levels that are read or mapped are those that were written, with and without weights and
-// times.
+// TestLevelsSurviveTheirFile writes levels, with and without weights and times, and expects the same ones from
+// ReadLevels and OpenLevels.
 func TestLevelsSurviveTheirFile(t *testing.T) {
 	for _, weight := range []bool{false, true} {
 		for _, last := range []bool{false, true} {
@@ -320,26 +331,27 @@ func TestLevelsSurviveTheirFile(t *testing.T) {
 						read, &bare, want)
 				}
 				if again := mapped.Encode(); !slices.Equal(again, data) {
-					t.Errorf("%v levels, weight %v, last %v: mapped levels are written otherwise", counts, weight, last)
+					t.Errorf("%v levels, weight %v, last %v: the mapped levels are encoded as %d other bytes, want "+
+						"the %d that were mapped", counts, weight, last, len(again), len(data))
 				}
 			}
 		}
 	}
 }
 
-// Close is harmless on levels that were read, mapped, or never there, and a second time.
+// TestLevelsCloseIsHarmless closes nil levels, levels that are not mapped, and mapped ones twice, without an error.
 func TestLevelsCloseIsHarmless(t *testing.T) {
 	want, tables := someLevels(false, false, 3)
 	mapped := must.Get(openBytes(t, want.Encode(), tables))(t)
 	for _, l := range []*Levels{nil, want, mapped, mapped} {
 		if err := l.Close(); err != nil {
-			t.Errorf("closed: %v; want no error, of none and twice either", err)
+			t.Errorf("close: got error %v, want none", err)
 		}
 	}
 }
 
-// hashesOf are hashes as Find expects them, and as it does not: it guesses that they are spread evenly, and must find
-// them where they are not.
+// hashesOf returns functions that make the i-th of n hashes, by name. Levels.Find begins where a hash would be if
+// hashes were evenly spread, so all but the first are spread unevenly.
 func hashesOf(rng *rand.Rand) map[string]func(i, n int) uint64 {
 	return map[string]func(i, n int) uint64{
 		"spread":         func(int, int) uint64 { return rng.Uint64() },
@@ -352,12 +364,13 @@ func hashesOf(rng *rand.Rand) map[string]func(i, n int) uint64 {
 	}
 }
 
-// TestFindAgreesWithAMap: a level is found by its hash in its table only, however hashes are spread.
+// TestFindAgreesWithAMap checks that Find finds the hashes of its own table and no others, for tables of up to 5,000
+// levels and hashes that are spread in different ways.
 func TestFindAgreesWithAMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for name, next := range hashesOf(rng) {
 		for _, n := range []int{0, 1, 2, 3, 15, 16, 17, 100, 5000} {
-			// The table in the middle: those beside it hold its hashes, too, and must not be found.
+			// The table is in the middle of three that have the same hashes: only its own must be found.
 			hashes := map[uint64]bool{}
 			for i := range n {
 				hashes[next(i, n)] = true
@@ -370,6 +383,7 @@ func TestFindAgreesWithAMap(t *testing.T) {
 			l := &Levels{Hash: slices.Repeat(sorted, 3)}
 			table := &LevelTable{First: len(sorted), Levels: len(sorted)}
 
+			// Look up its hashes, those directly beside them, others that are spread alike, and random ones.
 			asked := []uint64{0, 1, 1 << 63, math.MaxUint64}
 			for _, h := range sorted {
 				asked = append(asked, h, h-1, h+1)
@@ -380,26 +394,26 @@ func TestFindAgreesWithAMap(t *testing.T) {
 			for _, h := range asked {
 				at, ok := l.Find(table, h)
 				if ok != hashes[h] {
-					t.Fatalf("%s, %d levels: hash %x is found: %v; it is there: %v", name, len(sorted), h, ok,
-						hashes[h])
+					t.Fatalf("%s, %d levels: hash %x is found: %t, want %t", name, len(sorted), h, ok, hashes[h])
 				}
 				if ok && (at < table.First || at >= table.First+table.Levels || l.Hash[at] != h) {
-					t.Fatalf("%s, %d levels: hash %x at %d, which is %x", name, len(sorted), h, at, l.Hash[at])
+					t.Fatalf("%s, %d levels: hash %x is found at %d, which has %x; want its index, from %d to %d", name,
+						len(sorted), h, at, l.Hash[at], table.First, table.First+table.Levels-1)
 				}
 			}
 		}
 	}
 }
 
-// A model may have tables of which all levels were pruned: there is then no levels file.
+// TestFindWithoutLevels looks a hash up in nil levels, which a model has if none of its tables has a level.
 func TestFindWithoutLevels(t *testing.T) {
 	if at, ok := (*Levels)(nil).Find(&LevelTable{}, 1); ok {
-		t.Errorf("found a level at %d of none", at)
+		t.Errorf("without levels, found one at %d; want none", at)
 	}
 }
 
-// damagedLevels are files that are laid out well and do not hold what two tables of 70 and 30 levels, the latter with
-// recency, must.
+// damagedLevels returns levels files that are laid out well, but do not have what two tables of 70 and 30 levels need,
+// of which the second has recency. want is part of the error. l has the right levels.
 func damagedLevels(l *Levels) map[string]struct{ file, want any } {
 	fields := levelFields(true, true)
 	as := func(change func(fields []arrowField) []arrowField) []byte {
@@ -443,7 +457,8 @@ func damagedLevels(l *Levels) map[string]struct{ file, want any } {
 	}
 }
 
-// TestDamagedLevelsAreRefused: levels that are changed, cut off or of other tables are damaged, read or mapped.
+// TestDamagedLevelsAreRefused expects an error of kind Damaged for levels that are damaged, cut off or of other tables,
+// both when they are read and when they are mapped.
 func TestDamagedLevelsAreRefused(t *testing.T) {
 	l, tables := someLevels(true, true, 70, 30)
 	good := l.Encode()
@@ -471,7 +486,7 @@ func TestDamagedLevelsAreRefused(t *testing.T) {
 	check("no tables", good, nil, "its columns are not")
 }
 
-// Neighbouring tables may begin where the one before them ends, whatever their hashes are.
+// TestTablesDoNotShareAnOrder checks that hashes need to ascend within a table only.
 func TestTablesDoNotShareAnOrder(t *testing.T) {
 	l := &Levels{Hash: []uint64{5, 9, 1, 9}, Sum: make([]float64, 4), Rows: make([]uint32, 4)}
 	if _, err := ReadLevels(l.Encode(), []LevelTable{{Levels: 2}, {First: 2, Levels: 2}}); err != nil {
@@ -479,6 +494,8 @@ func TestTablesDoNotShareAnOrder(t *testing.T) {
 	}
 }
 
+// FuzzReadLevels checks that of levels which are accepted each is found by its hash, that times are numbers, and that
+// they stay the same when they are written and read again.
 func FuzzReadLevels(f *testing.F) {
 	for _, optional := range [][2]bool{{false, false}, {true, false}, {false, true}, {true, true}} {
 		l, _ := someLevels(optional[0], optional[1], 3, 4)

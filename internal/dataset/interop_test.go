@@ -35,7 +35,8 @@ func arrowBatch(t *testing.T, name string) arrow.Record {
 	return batch
 }
 
-// TestApacheReadsOurFiles: Apache's Arrow reader finds the bins, labels and weights that this package reads.
+// TestApacheReadsOurFiles reads the golden dataset with Apache's Arrow reader, and expects the bins and targets that
+// this package reads.
 func TestApacheReadsOurFiles(t *testing.T) {
 	d := must.Get(dataset.Open(golden))(t)
 	defer d.Close()
@@ -49,15 +50,16 @@ func TestApacheReadsOurFiles(t *testing.T) {
 		}
 		for j, f := range d.Manifest.Features {
 			if got := columns.ColumnName(j); got != f.Name {
-				t.Errorf("%s: column %d is called %q, not %q", s.Name, j, got, f.Name)
+				t.Errorf("%s: column %d is called %q, want %q", s.Name, j, got, f.Name)
 			}
 			values := columns.Column(j).(*array.Uint8).Uint8Values()
 			if !bytes.Equal(values, s.Columns[j]) {
-				t.Errorf("%s: column %q differs", s.Name, f.Name)
+				t.Errorf("%s: column %q has bins %v, want %v", s.Name, f.Name, values, s.Columns[j])
 			}
 			for r := range s.Rows {
 				if rows.Value(r)[j] != values[r] {
-					t.Fatalf("%s: row %d of %q differs between the layouts", s.Name, r, f.Name)
+					t.Fatalf("%s: row %d of %q has bin %d in its row, want %d as in its column", s.Name, r, f.Name,
+						rows.Value(r)[j], values[r])
 				}
 			}
 		}
@@ -67,31 +69,35 @@ func TestApacheReadsOurFiles(t *testing.T) {
 				targets.Column(1).(*array.Float32).Value(r) != s.Weight[r] ||
 				targets.Column(2).(*array.Uint64).Value(r) != s.Group[r] ||
 				targets.Column(3).(*array.Uint8).Value(r) != s.Fold[r] {
-				t.Fatalf("%s: targets of row %d differ", s.Name, r)
+				t.Fatalf("%s: row %d has targets %v, %v, %v and %v; want %v, %v, %v and %v", s.Name, r,
+					targets.Column(0).(*array.Float32).Value(r), targets.Column(1).(*array.Float32).Value(r),
+					targets.Column(2).(*array.Uint64).Value(r), targets.Column(3).(*array.Uint8).Value(r),
+					s.Label[r], s.Weight[r], s.Group[r], s.Fold[r])
 			}
 		}
 	}
 }
 
-// TestApacheReadsOurSample: Apache's Arrow reader finds the sample's rows, values and nulls.
+// TestApacheReadsOurSample reads the golden sample with Apache's Arrow reader, and expects the rows, values and nulls
+// that this package reads.
 func TestApacheReadsOurSample(t *testing.T) {
 	data := must.Get(os.ReadFile(filepath.Join(golden, dataset.SampleFile)))(t)
 	s := must.Get(dataset.ReadSample(data))(t)
 	batch := arrowBatch(t, dataset.SampleFile)
 	if split, _ := batch.Schema().Metadata().GetValue("split"); split != s.Split ||
 		int(batch.NumCols()) != len(s.Names)+1 {
-		t.Errorf("split %q, %d columns; want the sample's, and one for the row's number", split, batch.NumCols())
+		t.Errorf("split %q and %d columns; want %q and %d", split, batch.NumCols(), s.Split, len(s.Names)+1)
 	}
 	for r, row := range s.Row {
 		if batch.Column(0).(*array.Uint32).Value(r) != row {
-			t.Errorf("row number %d differs", r)
+			t.Errorf("row %d of the sample has number %d, want %d", r, batch.Column(0).(*array.Uint32).Value(r), row)
 		}
 	}
 	for i := range s.Columns {
 		v, column := &s.Columns[i], batch.Column(i+1)
 		for r := range v.Len() {
 			if column.IsNull(r) != v.IsNull(r) {
-				t.Fatalf("%q, row %d: null here or there, want both", s.Names[i], r)
+				t.Fatalf("%q, row %d: null %t, want %t", s.Names[i], r, column.IsNull(r), v.IsNull(r))
 			}
 			if v.IsNull(r) {
 				continue
@@ -106,7 +112,7 @@ func TestApacheReadsOurSample(t *testing.T) {
 				same = c.Value(r) == v.Int[r]
 			}
 			if !same {
-				t.Errorf("%q, row %d differs", s.Names[i], r)
+				t.Errorf("%q, row %d: got %s, want %s", s.Names[i], r, column.ValueStr(r), v.TextOf(r))
 			}
 		}
 	}

@@ -23,14 +23,15 @@ import (
 	"coppice/internal/problem"
 )
 
-// TestOpenGivesWhatWasWritten: manifest, bins in both layouts and targets are those that were written.
+// TestOpenGivesWhatWasWritten writes a dataset and opens it. Manifest, bins in both layouts, targets and sample must be
+// those that were written, and targets that are read instead of mapped must be the same.
 func TestOpenGivesWhatWasWritten(t *testing.T) {
 	f := newFixture(1, smallRows())
 	dir := filepath.Join(t.TempDir(), "d")
 	m := f.write(t, dir, 7, 2)
 	d := must.Get(Open(dir))(t)
 	if err := d.Verify(context.Background(), nil); err != nil {
-		t.Error(err)
+		t.Errorf("verify: got error %v, want none", err)
 	}
 	if !reflect.DeepEqual(d.Manifest, m) {
 		t.Errorf("manifest\n%+v\nwant\n%+v", d.Manifest, m)
@@ -40,21 +41,22 @@ func TestOpenGivesWhatWasWritten(t *testing.T) {
 	}
 	for _, s := range d.Splits {
 		if !bytes.Equal(s.RowMajor, f.rows[s.Name]) {
-			t.Errorf("%s: rows differ", s.Name)
+			t.Errorf("%s: rows have bins %v, want %v", s.Name, s.RowMajor, f.rows[s.Name])
 		}
 		for j, column := range s.Columns {
 			for r, bin := range column {
 				if bin != s.RowMajor[r*len(s.Columns)+j] {
-					t.Fatalf("%s: row %d, feature %d differs between the layouts", s.Name, r, j)
+					t.Fatalf("%s: row %d, feature %d has bin %d in its column, want %d as in its row", s.Name, r, j,
+						bin, s.RowMajor[r*len(s.Columns)+j])
 				}
 			}
 		}
 		if !reflect.DeepEqual(s.Targets, f.targets[s.Name]) {
-			t.Errorf("%s: targets differ", s.Name)
+			t.Errorf("%s: targets\n%+v\nwant\n%+v", s.Name, s.Targets, f.targets[s.Name])
 		}
 		fetched, err := ReadTargets(mustRead(t, dir, TargetsFile(s.Name)))
 		if err != nil || !reflect.DeepEqual(fetched, s.Targets) {
-			t.Errorf("%s: fetched targets differ (%v)", s.Name, err)
+			t.Errorf("%s: read targets\n%+v (error %v)\nwant\n%+v", s.Name, fetched, err, s.Targets)
 		}
 	}
 	sample := must.Get(ReadSample(mustRead(t, dir, SampleFile)))(t)
@@ -62,11 +64,11 @@ func TestOpenGivesWhatWasWritten(t *testing.T) {
 		t.Errorf("sample\n%s\nwant\n%s", got, want)
 	}
 	if err := errors.Join(d.Close(), d.Close()); err != nil {
-		t.Error(err)
+		t.Errorf("closed twice: got error %v, want none", err)
 	}
 }
 
-// describe writes a sample out, NaN being equal to NaN.
+// describe returns a sample's contents as a text. Unlike the values, texts with NaN can be compared.
 func describe(s *Sample) string {
 	var b strings.Builder
 	b.WriteString(s.Split)
@@ -84,8 +86,8 @@ func describe(s *Sample) string {
 	return b.String()
 }
 
-// TestSameBytesWhateverTheThreads: neither threads nor batches change a byte, and the version depends on the contents
-// alone.
+// TestSameBytesWhateverTheThreads writes a dataset at once on one thread and in pieces on four, and expects the same
+// bytes. The version must not depend on where the source is, but on everything else.
 func TestSameBytesWhateverTheThreads(t *testing.T) {
 	f := newFixture(2, smallRows())
 	a, b := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
@@ -93,23 +95,24 @@ func TestSameBytesWhateverTheThreads(t *testing.T) {
 	f.write(t, b, 3, 4)
 	for _, name := range append(m.fileNames(), ManifestFile) {
 		if !bytes.Equal(mustRead(t, a, name), mustRead(t, b, name)) {
-			t.Errorf("%s differs between one thread and four", name)
+			t.Errorf("%s differs between one thread and four, want the same bytes", name)
 		}
 	}
 	other := *m
 	other.About = About{Sources: []Source{{URI: "gs://elsewhere/x.csv", Generation: 3}}}
 	if v, _ := other.ContentVersion(); v != m.Version {
-		t.Error("the version depends on where the source lay, want the same")
+		t.Errorf("with another source: version %s, want %s", v, m.Version)
 	}
 	other.MaxBin--
 	if v, _ := other.ContentVersion(); v == m.Version {
-		t.Error("the version does not depend on the contents")
+		t.Errorf("with another max_bin: version %s, want another one", v)
 	}
 }
 
-// TestOpenCostsNothing: opening reads none of the values: of 5 GB it takes less than reading each byte would.
+// TestOpenCostsNothing opens a dataset of 5 GB, whose files are holes, in less time than touching each byte would take.
 func TestOpenCostsNothing(t *testing.T) {
-	const rows = 1 << 30 // 5 GB of values, as a hole in the files
+	// Make the files without writing values, and a manifest with any checksums.
+	const rows = 1 << 30 // of five features
 	f := newFixture(3, map[string]int{"train": 1})
 	m := f.manifest
 	m.Splits[0].Rows = rows
@@ -135,14 +138,16 @@ func TestOpenCostsNothing(t *testing.T) {
 	if n := len(d.Split("train").RowMajor); n != 5*rows {
 		t.Errorf("%d values, want %d", n, 5*rows)
 	}
-	// Who touches each of the bytes needs more than a second; under the race detector the manifest alone is a tenth of
+
+	// Touching each of the bytes takes more than a second. Under the race detector the manifest alone takes a tenth of
 	// one.
 	if took > 500*time.Millisecond {
 		t.Errorf("Open of 5 GB took %s; want 500ms at most", took)
 	}
 }
 
-// TestVerifyNamesThePlace: a flipped bit is found, with the file and the block that it is in.
+// TestVerifyNamesThePlace flips a bit in the second block of a file, and expects Verify, Check and VerifyBlock to find
+// it in that block.
 func TestVerifyNamesThePlace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
@@ -165,6 +170,7 @@ func TestVerifyNamesThePlace(t *testing.T) {
 		t.Errorf("cancelled: got error %v, want %v", err, context.Canceled)
 	}
 
+	// Damage the second block, which is the last.
 	path := filepath.Join(dir, "train", "rows.arrow")
 	const at = BlockBytes + 12345
 	flip(t, path, at)
@@ -172,14 +178,16 @@ func TestVerifyNamesThePlace(t *testing.T) {
 		"the contents differ from the manifest's checksum"}
 	var corrupt *CorruptError
 	if err := d.Verify(context.Background(), nil); !errors.As(err, &corrupt) || *corrupt != want {
-		t.Errorf("got %v, want %v", err, &want)
+		t.Errorf("verify: got error %v, want %v", err, &want)
 	}
 	if _, err := Check(context.Background(), dir, nil); !errors.As(err, &corrupt) || *corrupt != want {
-		t.Errorf("got %v, want %v", err, &want)
+		t.Errorf("check: got error %v, want %v", err, &want)
 	}
+
+	// The first block is whole. The second is damaged; the others are too short, or there is no such block.
 	data := mustRead(t, path)
 	if err := m.Files[0].VerifyBlock(0, data[:BlockBytes]); err != nil {
-		t.Error(err)
+		t.Errorf("block 0: got error %v, want none", err)
 	}
 	for _, bad := range []error{
 		m.Files[0].VerifyBlock(1, data[BlockBytes:]),
@@ -193,6 +201,7 @@ func TestVerifyNamesThePlace(t *testing.T) {
 	}
 }
 
+// flip inverts one bit of the byte at an offset of a file.
 func flip(t *testing.T, path string, at int64) {
 	t.Helper()
 	f := must.Get(os.OpenFile(path, os.O_RDWR, 0))(t)
@@ -203,7 +212,7 @@ func flip(t *testing.T, path string, at int64) {
 	must.Get(f.WriteAt(b, at))(t)
 }
 
-// TestOpenRefuses: a folder of which a file is missing, short or of another dataset is refused, with the file.
+// TestOpenRefuses breaks one file of a dataset at a time, and expects Open to refuse it with the name of the file.
 func TestOpenRefuses(t *testing.T) {
 	truncate := func(name string, by int64) func(string) error {
 		return func(dir string) error {
@@ -258,7 +267,7 @@ func TestOpenRefuses(t *testing.T) {
 			must.Do(t, tc.break_(dir))
 			d, err := Open(dir)
 			if err == nil {
-				t.Fatal("opened", d.Dir())
+				t.Fatalf("opened %s without an error, want ... %s ...", d.Dir(), tc.want)
 			}
 			if !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got  %s\nwant ... %s ...", err, tc.want)
@@ -270,8 +279,9 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// Every byte of the metadata matters or is padding: flipping any never panics, and what still opens has the same
-// places.
+// TestOpenSurvivesEveryFlippedByte flips bits in every byte of the files. Reading must never panic, errors must be of
+// kind Damaged, and files that are still accepted must have the same number of rows. At least a thirtieth of the flips
+// must be refused.
 func TestOpenSurvivesEveryFlippedByte(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
@@ -303,13 +313,13 @@ func TestOpenSurvivesEveryFlippedByte(t *testing.T) {
 			}
 		}
 		if refused < len(good)/10 {
-			t.Errorf("%s: only %d of %d flips were refused", name, refused, 3*len(good))
+			t.Errorf("%s: %d of %d flips were refused, want at least %d", name, refused, 3*len(good), len(good)/10)
 		}
 	}
 }
 
-// TestDamageUnderTheMapping: a file that changes, or is cut, after it was mapped is noticed, and does not end the
-// process.
+// TestDamageUnderTheMapping changes or cuts a file after it was mapped. VerifyMapped must return a *CorruptError, and
+// the process must survive.
 func TestDamageUnderTheMapping(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file    string
@@ -349,7 +359,8 @@ func TestDamageUnderTheMapping(t *testing.T) {
 	}
 }
 
-// TestAFolderThatIsNone: what is given for a dataset's folder is refused as input, and a missing folder is recognised.
+// TestAFolderThatIsNone gives ReadManifest places that are no dataset's folder: a symbolic link to itself, a file, a
+// folder whose manifest is a pipe, a device, and a folder that does not exist.
 func TestAFolderThatIsNone(t *testing.T) {
 	dir := t.TempDir()
 	loop, file := filepath.Join(dir, "loop"), filepath.Join(dir, "file")
@@ -370,7 +381,8 @@ func TestAFolderThatIsNone(t *testing.T) {
 	}
 }
 
-// hashedParts writes a file of size bytes in the given parts, which are ranges, and gives its checksums and contents.
+// hashedParts writes random bytes to a hashedFile of size bytes, in parts that are ranges from p[0] up to p[1]. It
+// returns the checksums of the file's blocks, and its contents.
 func hashedParts(t *testing.T, size int64, parts [][2]int64, rng *rand.Rand) (sums []string, data []byte) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f")
@@ -391,7 +403,8 @@ func hashedParts(t *testing.T, size int64, parts [][2]int64, rng *rand.Rand) (su
 	return f.blockSums(), data
 }
 
-// A block's checksum is known when it was written from front to back, and never wrong.
+// TestHashedFile writes a file in parts. The checksum of a block must be known if its parts were written from front to
+// back, and otherwise be "", as for blocks with holes or bytes that were written twice.
 func TestHashedFile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
@@ -429,7 +442,8 @@ func TestHashedFile(t *testing.T) {
 	}
 }
 
-// Several goroutines write ranges that meet within blocks.
+// TestHashedFileAtOnce writes a file from three goroutines, whose ranges meet within blocks. Checksums that are known
+// must be right, and those of blocks with one writer, who began at the front, must be known.
 func TestHashedFileAtOnce(t *testing.T) {
 	const size, writers = 4*BlockBytes + 17, 3
 	data := make([]byte, size)
@@ -457,11 +471,11 @@ func TestHashedFileAtOnce(t *testing.T) {
 	for i, got := range sums {
 		sum := sha256.Sum256(data[i*BlockBytes : min(size, (i+1)*BlockBytes)])
 		if got != "" && got != hex.EncodeToString(sum[:]) {
-			t.Errorf("block %d has another checksum", i)
+			t.Errorf("block %d has checksum %s, want %x", i, got, sum)
 		}
 	}
 	if sums[0] == "" || sums[3] == "" || !slices.Contains(sums, "") {
-		t.Errorf("blocks 0 and 3 have one writer each, who began them; those that two meet in must be read again: %q",
-			sums)
+		t.Errorf("checksums %q; want those of blocks 0 and 3, which have one writer each, and none for a block in "+
+			"which two writers meet", sums)
 	}
 }

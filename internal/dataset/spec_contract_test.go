@@ -14,7 +14,8 @@ import (
 	"coppice/internal/problem"
 )
 
-// TestContractExpects: the days of contract.expect are read, and a range that says nothing is refused where it stands.
+// TestContractExpects checks the days of contract.expect, whether a contract counts as declared, and that entries which
+// make no sense are refused with their line.
 func TestContractExpects(t *testing.T) {
 	spec := func(expect string) (*dataset.Spec, error) {
 		return dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\nlabel: y\n"+expect))
@@ -26,17 +27,17 @@ func TestContractExpects(t *testing.T) {
 		"2026-12-01": false} {
 		at := must.Get(time.Parse(time.DateOnly, day))(t)
 		if got := e.Holds(at.Add(23 * time.Hour)); got != want {
-			t.Errorf("%s: expected %t, want %t", day, got, want)
+			t.Errorf("%s is in the range of days: %t, want %t", day, got, want)
 		}
 	}
 	if !s.Contract.Declared {
-		t.Error("a spec with contract: declares none; want Declared")
+		t.Error("a spec with contract: is not Declared; want it so")
 	}
 	if s, err := spec(""); err != nil || s.Contract.Declared {
-		t.Errorf("a spec without contract: %v, declared %t; want neither", err, s.Contract.Declared)
+		t.Errorf("a spec without contract: error %v, or it is Declared; want neither", err)
 	}
 	if s, err := spec("contract: auto\n"); err != nil || !s.Contract.Declared {
-		t.Errorf("contract: auto: %v; want it declared", err)
+		t.Errorf("contract: auto: error %v, or it is not Declared; want it Declared", err)
 	}
 
 	for entry, says := range map[string]string{
@@ -56,8 +57,8 @@ func TestContractExpects(t *testing.T) {
 	}
 }
 
-// TestMaturityOfLabels: when labels are final is said by a time and a delay, which what else the spec says may not
-// contradict.
+// TestMaturityOfLabels checks which column has the rows' times and which delay follows, for labels that become final
+// late, and that contradictions in the spec are refused.
 func TestMaturityOfLabels(t *testing.T) {
 	byTime := "split: {by: time, column: ts, train: 0.8, valid: 0.2}\n"
 	for name, tc := range map[string]struct {
@@ -96,7 +97,8 @@ func TestMaturityOfLabels(t *testing.T) {
 	}
 }
 
-// TestPlaces: what is neither a file nor in a bucket says how to get there.
+// TestPlaces checks that places which are neither files nor in a bucket of Google's are refused, with what to do
+// instead.
 func TestPlaces(t *testing.T) {
 	for place, want := range map[string]string{"a.csv": "", "gs://b/a.csv": "",
 		"bigquery://p/ads/clicks": "write it as source: into a dataset.yaml", "s3://b/a.csv": "from gs://; copy it"} {
@@ -107,7 +109,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestTablesAndQueries: rows of BigQuery are a place, or what a query selects.
+// TestTablesAndQueries checks the queries that select rows of BigQuery, for tables and queries as sources. A want that
+// begins with ! is part of an error.
 func TestTablesAndQueries(t *testing.T) {
 	newest := time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC)
 	for source, want := range map[string]string{

@@ -11,7 +11,7 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// TestParseSpecReadsEverything: each key of a spec arrives where it belongs.
+// TestParseSpecReadsEverything parses a spec with nearly all keys, and compares it field by field.
 func TestParseSpecReadsEverything(t *testing.T) {
 	s := must.Get(ParseSpec("d.yaml", []byte(`
 name: clicks
@@ -39,8 +39,9 @@ derive: {ts: [hour, weekday]}
 `)))(t)
 	above, header := 15.0, false
 	want := &Spec{
-		Name: "clicks", Source: SourceSpec{Files: []string{"gs://bucket/exports/*.parquet"}}, Label: LabelSpec{Column: "arr_delay", Above: &above},
-		Weight: "w", Group: "user_id", Drop: []string{"session_id"}, Categorical: []string{"campaign_id", "webpage_id"},
+		Name: "clicks", Source: SourceSpec{Files: []string{"gs://bucket/exports/*.parquet"}},
+		Label: LabelSpec{Column: "arr_delay", Above: &above}, Weight: "w",
+		Group: "user_id", Drop: []string{"session_id"}, Categorical: []string{"campaign_id", "webpage_id"},
 		Numeric: []string{"zip"},
 		Missing: Tokens{"", "NA", "null", "999"}, CSV: CSVSpec{"\t", &header, "none"}, MaxBin: 63,
 		Split: SplitSpec{By: "hash", Key: "user_id", Train: Portion{Share: 0.7}, Valid: Portion{Share: 0.1},
@@ -60,7 +61,7 @@ derive: {ts: [hour, weekday]}
 	}
 }
 
-// TestParseSpecDefaultsAndForms: a short spec has the documented defaults, and keys may have their short forms.
+// TestParseSpecDefaultsAndForms checks the defaults of a short spec, and the short forms of labels and splits.
 func TestParseSpecDefaultsAndForms(t *testing.T) {
 	parse := func(rest string) *Spec {
 		t.Helper()
@@ -90,8 +91,8 @@ func TestParseSpecDefaultsAndForms(t *testing.T) {
 	}
 }
 
-// TestParseSpecNamesThePlace: each mistake in a spec is an error with its line and column, and with what to write
-// instead.
+// TestParseSpecNamesThePlace makes one mistake in a spec at a time, and expects an error with its line and column, and
+// with what to write instead.
 func TestParseSpecNamesThePlace(t *testing.T) {
 	const head = "name: a\nsource: x.csv\nlabel: y\n"
 	for name, tc := range map[string]struct{ in, want string }{
@@ -164,6 +165,7 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 	}
 }
 
+// FuzzSpec checks that errors of ParseSpec have a place, and that the name of an accepted spec is valid.
 func FuzzSpec(f *testing.F) {
 	f.Add([]byte("name: a\nsource: x.csv\nlabel: {column: y, positive: yes}\nsplit: {by: column, column: p, train: " +
 		"[a], test: 2}\n"))
@@ -181,10 +183,11 @@ func FuzzSpec(f *testing.F) {
 	})
 }
 
-const specHead = "name: a\nsource: x.csv\nlabel: y\n" // three lines; what is tested begins on the fourth
+// specHead is the first three lines of specs; what is tested begins on the fourth.
+const specHead = "name: a\nsource: x.csv\nlabel: y\n"
 
-// Errors of encodings, with the place that they are about and what to do. Those of keys that may be any text are placed
-// at their value.
+// wrongEncodings has mistakes in encodings with their errors, which name the place and say what to do. Errors about
+// keys that may be any text name the place of the key's value.
 var wrongEncodings = map[string]struct{ in, want string }{
 	"word": {"encodings: sometimes\n",
 		`d.yaml:4:12: encodings "sometimes": use auto, none or a mapping`},
@@ -227,6 +230,7 @@ var wrongEncodings = map[string]struct{ in, want string }{
 	"back_off list": {"encodings: {back_off: [a, b]}\n", "d.yaml:4:23: expected a mapping, found a list"},
 }
 
+// wrongOrders is the same for encodings.order.
 var wrongOrders = map[string]struct{ in, want string }{
 	"by":   {"encodings: {order: {by: tim}}\n", `d.yaml:4:25: by "tim" (did you mean "time"?)`},
 	"word": {"encodings: {order: time}\n", "d.yaml:4:20: expected a mapping, found text"},
@@ -254,6 +258,7 @@ var wrongOrders = map[string]struct{ in, want string }{
 		"d.yaml:5:29: there is only one order by time, so copies must be 1"},
 }
 
+// wrongDerivations is the same for derive and sample.
 var wrongDerivations = map[string]struct{ in, want string }{
 	"what":             {"derive: {t: minute}\n", `d.yaml:4:13: "minute" (known: age, hour, none, weekday)`},
 	"nearly":           {"derive: {t: [hour, weekdy]}\n", `d.yaml:4:13: "weekdy" (did you mean "weekday"?)`},
@@ -279,7 +284,8 @@ var wrongDerivations = map[string]struct{ in, want string }{
 	"sample in words": {"sample: many\n", `d.yaml:4:9: expected a whole number, found "many"`},
 }
 
-// TestEncodingsNameThePlace: a mistake in encodings or derive is an error with its line and column.
+// TestEncodingsNameThePlace makes one mistake in encodings, derive or sample at a time, and expects an error with its
+// line and column.
 func TestEncodingsNameThePlace(t *testing.T) {
 	for group, cases := range map[string]map[string]struct{ in, want string }{"encodings": wrongEncodings,
 		"order": wrongOrders, "derive": wrongDerivations} {
@@ -300,7 +306,8 @@ func TestEncodingsNameThePlace(t *testing.T) {
 	}
 }
 
-// TestEncodingsForms: encodings may be left out, empty, auto or none, or say some of its keys; the rest are defaults.
+// TestEncodingsForms checks what encodings become if they are left out, empty, auto, none, or have only some of their
+// keys: the others have defaults.
 func TestEncodingsForms(t *testing.T) {
 	ten := 10
 	defaults := func(change func(e *EncodingsSpec)) EncodingsSpec {
@@ -344,7 +351,8 @@ func TestEncodingsForms(t *testing.T) {
 	}
 }
 
-// The order follows the split unless the spec says otherwise, and the row's time with it.
+// TestOrderFollowsTheSplit checks that statistics are ordered by the split's time unless the spec says otherwise, and
+// which column has the rows' times.
 func TestOrderFollowsTheSplit(t *testing.T) {
 	const byTime, byHash = "split: {by: time, column: ts, train: 1}\n", "split: {by: hash, key: k, train: 1}\n"
 	for in, want := range map[string]struct{ by, column string }{
@@ -370,7 +378,7 @@ func TestOrderFollowsTheSplit(t *testing.T) {
 	}
 }
 
-// TestSampleForms: a sample is a number of rows, or a mapping of which each key has a default.
+// TestSampleForms checks that a sample may be a number of rows or a mapping, each key of which has a default.
 func TestSampleForms(t *testing.T) {
 	for in, want := range map[string]SampleSpec{
 		"":                                     {Rows: DefaultSample},
@@ -391,7 +399,8 @@ func TestSampleForms(t *testing.T) {
 	}
 }
 
-// TestDivided: groups with rows in both train and valid are counted; beyond a million groups, of the first ones.
+// TestDivided counts groups with rows in both train and valid, and expects only the first million groups to be looked
+// at.
 func TestDivided(t *testing.T) {
 	whole, some, many := SplitsOfGroups{}, SplitsOfGroups{}, SplitsOfGroups{}
 	for group := range uint64(30) {
@@ -399,7 +408,7 @@ func TestDivided(t *testing.T) {
 			whole.Add(group, uint8(group%4))
 			some.Add(group, uint8(group%4))
 		}
-		whole.Add(group, max(2, uint8(group%4))) // no split that models are selected on
+		whole.Add(group, max(2, uint8(group%4))) // and a split that is neither train nor valid
 		if group%10 == 0 {
 			some.Add(group, uint8(group%4)^1)
 		}
@@ -407,7 +416,7 @@ func TestDivided(t *testing.T) {
 	if got := whole.Divided(); got != nil {
 		t.Errorf("no group in both train and valid: got %v, want none", got)
 	}
-	// 0, 10 and 20 have the remainders 0, 2 and 0.
+	// Groups 0, 10 and 20 are in two splits: 0 and 1 (train and valid), 2 and 3, and 0 and 1.
 	if got := some.Divided(); got == nil || *got != (Divided{2, 30}) || got.String() != "2 of 30" {
 		t.Errorf("two of 30 groups in train and valid: got %v, want 2 of 30", got)
 	}
@@ -420,7 +429,8 @@ func TestDivided(t *testing.T) {
 	}
 }
 
-// TestNamesDay: a folder NAME={date:...} names the day, wherever in the place it is; another folder or file does not.
+// TestNamesDay checks that a folder NAME={date:...} makes NAME a day, wherever it is in the place, and that other
+// folders and files do not.
 func TestNamesDay(t *testing.T) {
 	s := SourceSpec{Files: []string{"gs://b/year={date:2006}/month={date:01}/site=de/day={date:02}.csv"}}
 	for column, want := range map[string]bool{"year": true, "month": true, "site": false, "day": false} {

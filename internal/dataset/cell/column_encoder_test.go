@@ -16,6 +16,8 @@ import (
 	"coppice/internal/must"
 )
 
+// randomFeature returns a numeric feature with so many random bounds, at most 254, half of the time with a bin of
+// missing values if a byte has room for it.
 func randomFeature(rng *rand.Rand, bounds int) *dataset.Feature {
 	f := &dataset.Feature{Name: "x", Kind: dataset.Numeric, MissingBin: -1, OtherBin: -1}
 	for len(f.Bounds) < bounds {
@@ -30,8 +32,8 @@ func randomFeature(rng *rand.Rand, bounds int) *dataset.Feature {
 	return f
 }
 
-// TestSearchFindsTheBin: for any number of bounds, however close, numbers beside, between and beyond them get the bin
-// that counting the bounds below gives.
+// TestSearchFindsTheBin compares ColumnEncoder.Bins with Feature.BinOfNumber, for every number of bounds and for
+// numbers at, directly beside, between and beyond them.
 func TestSearchFindsTheBin(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -39,7 +41,7 @@ func TestSearchFindsTheBin(t *testing.T) {
 	for n := range 3 * dataset.MaxBins {
 		bounds := n % dataset.MaxBins
 		f := randomFeature(rng, bounds)
-		if n >= dataset.MaxBins { // cells that hold many bounds, or all of them
+		if n >= dataset.MaxBins { // spread the bounds over many magnitudes, so that some cells have many or all of them
 			for i := range f.Bounds {
 				f.Bounds[i] = math.Copysign(math.Exp(math.Abs(f.Bounds[i])/float64(1000-n)), f.Bounds[i])
 			}
@@ -64,14 +66,14 @@ func TestSearchFindsTheBin(t *testing.T) {
 		must.Get(c.Bins(&v, out, nil))(t)
 		for i, x := range v.Float {
 			if want := f.BinOfNumber(x); out[i] != want {
-				t.Fatalf("%d bounds: %v is in bin %d, not %d", bounds, x, out[i], want)
+				t.Fatalf("%d bounds: %v is in bin %d, want %d", bounds, x, out[i], want)
 			}
 		}
 	}
 }
 
-// TestGuidesFind compares with Levels.Find: hashes that a table has and has not, beside each other and at both ends, in
-// tables of few levels and of many, of hashes that are far from evenly distributed, too.
+// TestGuidesFind compares a guide with Levels.Find, for hashes that a table has, for those directly beside them and for
+// both ends, in small and large tables. Hashes shifted by 44 bits are far from evenly distributed.
 func TestGuidesFind(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for _, n := range []int{0, 1, 2, 3, 7, 64, 1000} {
@@ -102,7 +104,8 @@ func TestGuidesFind(t *testing.T) {
 	}
 }
 
-// randomBounds are up to 254 ascending bounds of one of the shapes that columns have, some of them nasty.
+// randomBounds returns up to 254 ascending bounds of one of seven shapes: normal, over many magnitudes, any bits, whole
+// numbers, neighbouring floats, denormal, and normal with extreme numbers added.
 func randomBounds(rng *rand.Rand) []float64 {
 	var all []float64
 	shape, scale := rng.IntN(7), math.Exp(rng.NormFloat64()*float64(rng.IntN(40)))
@@ -134,7 +137,8 @@ func randomBounds(rng *rand.Rand) []float64 {
 	return all[:min(254, len(all))]
 }
 
-// The bin of a number is how many bounds are less than it, whatever cells the bounds lead to.
+// TestSearchIsExact compares a Searcher with a binary search, for bounds of all shapes. Each of the four ways to search
+// must occur.
 func TestSearchIsExact(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -172,16 +176,17 @@ func TestSearchIsExact(t *testing.T) {
 		}
 	}
 	if len(ways) != 4 {
-		t.Errorf("some ways to search were never taken: %v", ways)
+		t.Errorf("ways to search that were taken: %v; want all four", ways)
 	}
 }
 
+// boundsOf returns FindBounds of the values.
 func boundsOf(bins int, zeroApart bool, values ...float64) []float64 {
 	all, _ := new(Counter).Count(values)
 	return FindBounds(all, bins, zeroApart)
 }
 
-// times repeats values.
+// times returns each of the values n times.
 func times(n int, values ...float64) []float64 {
 	var out []float64
 	for _, v := range values {
@@ -192,8 +197,8 @@ func times(n int, values ...float64) []float64 {
 	return out
 }
 
-// TestFindBounds: bounds lie halfway between neighbouring values, bins have about equal numbers of rows, and 0 has a
-// bin of its own where that is asked for and there is room.
+// TestFindBounds checks where bounds are: halfway between neighbouring values, between bins of about equally many rows,
+// and around 0 if it is to have a bin of its own and there is room.
 func TestFindBounds(t *testing.T) {
 	mixed := slices.Concat(times(4, -2, -1), times(9, 0), times(5, 3))
 	for name, tc := range map[string]struct {
@@ -224,12 +229,13 @@ func TestFindBounds(t *testing.T) {
 		"neighbours": {times(3, 1, math.Nextafter(1, 2)), 10, true, []float64{1}},
 	} {
 		if got := boundsOf(tc.bins, tc.zeroApart, tc.values...); !slices.Equal(got, tc.want) {
-			t.Errorf("%s: %v, want %v", name, got, tc.want)
+			t.Errorf("%s: got bounds %v, want %v", name, got, tc.want)
 		}
 	}
 }
 
-// checkBounds says what must hold for any numbers.
+// checkBounds checks what holds for the bounds of any values: there are no more than bins allow, they ascend, bins are
+// not empty and have minPerBin rows where there are few values, and the bin of 0 has nothing else if it is apart.
 func checkBounds(t *testing.T, values []float64, bins int, zeroApart bool) {
 	t.Helper()
 	all, _ := new(Counter).Count(values)
@@ -240,7 +246,7 @@ func checkBounds(t *testing.T, values []float64, bins int, zeroApart bool) {
 	bounds := FindBounds(all, bins, zeroApart)
 	if len(bounds) > max(0, bins-1) ||
 		!slices.IsSortedFunc(bounds, func(a, b float64) int { return cmp.Or(cmp.Compare(a, b), 1) }) {
-		t.Fatalf("%d bounds for %d bins: %v", len(bounds), bins, bounds)
+		t.Fatalf("%d bounds for %d bins: %v; want at most one less than bins, ascending", len(bounds), bins, bounds)
 	}
 	f := dataset.Feature{Kind: dataset.Numeric, Bounds: bounds, MissingBin: -1}
 	rows := make([]int, len(bounds)+1)
@@ -258,15 +264,16 @@ func checkBounds(t *testing.T, values []float64, bins int, zeroApart bool) {
 		isZero := zeroApart && zeros > 0 && f.BinOfNumber(0) == uint8(i)
 		last := i == len(bounds) || zeroApart && zeros > 0 && i+1 == int(f.BinOfNumber(0))
 		if low && !isZero && !last {
-			t.Fatalf("bin %d of %d has %d rows", i, len(rows), n)
+			t.Fatalf("bin %d of %d has %d rows, want at least 1, or %d if there are few values", i, len(rows), n,
+				minPerBin)
 		}
 	}
 	if b := f.BinOfNumber(0); zeroApart && zeros > 0 && bins >= 3 && rows[b] != zeros {
-		t.Fatalf("the bin of zero has %d rows, %d of them zero", rows[b], zeros)
+		t.Fatalf("the bin of zero has %d rows, want the %d that are zero", rows[b], zeros)
 	}
 }
 
-// TestBoundsHold: bounds of random values, some of them frequent, fulfil what checkBounds says of all bounds.
+// TestBoundsHold runs checkBounds on random values, some of them frequent.
 func TestBoundsHold(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -288,7 +295,7 @@ func TestBoundsHold(t *testing.T) {
 	}
 }
 
-// Of numbers that are all different, every bin gets about as many.
+// TestEqualCounts divides 100,000 different numbers into 254 bins, and expects about 394 in each.
 func TestEqualCounts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	values := make([]float64, 100_000)
@@ -297,7 +304,7 @@ func TestEqualCounts(t *testing.T) {
 	}
 	bounds := boundsOf(254, true, values...)
 	if len(bounds) != 253 {
-		t.Fatalf("%d bounds", len(bounds))
+		t.Fatalf("got %d bounds, want 253", len(bounds))
 	}
 	f := dataset.Feature{Kind: dataset.Numeric, Bounds: bounds, MissingBin: -1}
 	rows := make([]int, 254)
@@ -305,10 +312,11 @@ func TestEqualCounts(t *testing.T) {
 		rows[f.BinOfNumber(x)]++
 	}
 	if lo, hi := slices.Min(rows), slices.Max(rows); lo < 380 || hi > 400 {
-		t.Errorf("bins of %d to %d rows where 394 would be fair", lo, hi)
+		t.Errorf("bins have from %d to %d rows, want from 380 to 400", lo, hi)
 	}
 }
 
+// FuzzBounds runs checkBounds on numbers that are made of the input's bytes, each of them three times.
 func FuzzBounds(f *testing.F) {
 	f.Add([]byte("some bytes that become numbers"), 10, true)
 	f.Fuzz(func(t *testing.T, data []byte, bins int, zeroApart bool) {
@@ -324,7 +332,8 @@ func FuzzBounds(f *testing.F) {
 	})
 }
 
-// TestCounterSorts: keys are sorted whatever bits they differ in, and however many there are.
+// TestCounterSorts compares the radix sort with slices.Sort, for numbers of keys around 1,024, from which on it is
+// used, and for keys that differ in different bits.
 func TestCounterSorts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for _, n := range []int{0, 1, 5, 1023, 1024, 5000} {
@@ -337,14 +346,14 @@ func TestCounterSorts(t *testing.T) {
 			slices.Sort(want)
 			new(Counter).sort(keys)
 			if !slices.Equal(keys, want) {
-				t.Fatalf("%d keys, shifted by %d", n, shift)
+				t.Fatalf("%d keys, shifted by %d: got %x, want %x", n, shift, keys, want)
 			}
 		}
 	}
 }
 
-// TestMostFrequent: values are listed by their rows and of equal ones by name, up to the limit. From the third on,
-// those of too few rows are left out.
+// TestMostFrequent checks that texts are listed by their rows, and then by name, up to the limit, and that texts with
+// fewer than three rows are left out unless they are among the first two.
 func TestMostFrequent(t *testing.T) {
 	counts := map[string]int64{"a": 5, "b": 9, "c": 5, "d": 2, "e": 3, "": 4}
 	for limit, want := range map[int][]string{0: {}, 1: {"b"}, 3: {"b", "a", "c"}, 6: {"b", "a", "c", "", "e"},
@@ -357,24 +366,26 @@ func TestMostFrequent(t *testing.T) {
 	}
 	texts, numbers := MostFrequent(map[string]int64{"x": 1, "y": 1, "z": 1}, 9)
 	if !slices.Equal(texts, []string{"x", "y"}) || !slices.Equal(numbers, []int64{1, 1}) {
-		t.Errorf("the first two stay whatever their rows: %q %d", texts, numbers)
+		t.Errorf("three texts of one row: got %q with %d rows, want x and y with one each", texts, numbers)
 	}
 }
 
-// TestOrdered: numbers become integers of the same order and come back; both zeros are one.
+// TestOrdered checks that numbers become integers in the same order and can be turned back, and that -0 equals 0.
 func TestOrdered(t *testing.T) {
 	xs := []float64{math.Inf(-1), -math.MaxFloat64, -1, -5e-324, 0, 5e-324, 1, math.MaxFloat64, math.Inf(1)}
 	for i, x := range xs {
 		if exact.FromOrdered(exact.Ordered(x)) != x || i > 0 && exact.Ordered(x) <= exact.Ordered(xs[i-1]) {
-			t.Errorf("%v does not come back from its ordered integer, or is not above the value before", x)
+			t.Errorf("%v becomes integer %d and then %v; want it back, and an integer above that of the number before",
+				x, exact.Ordered(x), exact.FromOrdered(exact.Ordered(x)))
 		}
 	}
 	if exact.Ordered(math.Copysign(0, -1)) != exact.Ordered(0) {
-		t.Error("-0 is not 0")
+		t.Errorf("-0 becomes integer %d, want %d as 0", exact.Ordered(math.Copysign(0, -1)), exact.Ordered(0))
 	}
 }
 
-// TestCountsOfSeveralThreads: of chunks that goroutines share, the values and the inputs' counts are those of one.
+// TestCountsOfSeveralThreads encodes three chunks on one goroutine and on three, and expects the same values and
+// counts.
 func TestCountsOfSeveralThreads(t *testing.T) {
 	enc := must.Get(NewEncoder(&dataset.Encoding{Features: []dataset.Feature{{Name: "a"}}}, nil))(t)
 	b := &table.Batch{Rows: 3 * chunkRows, Names: []string{"a"},
@@ -388,6 +399,6 @@ func TestCountsOfSeveralThreads(t *testing.T) {
 		t.Errorf("three threads count %+v, one %+v; want one missing value of column a", several, one)
 	}
 	if !slices.EqualFunc(got, want, func(a, b float64) bool { return a == b || a != a && b != b }) {
-		t.Error("three threads encode rows in another way than one")
+		t.Errorf("three threads encode %v, want %v as one", got, want)
 	}
 }

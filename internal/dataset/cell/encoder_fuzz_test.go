@@ -18,7 +18,7 @@ import (
 	"coppice/internal/must"
 )
 
-// ofEverything is an encoding with one feature of each derivation: what features.json may hold.
+// ofEverything returns an encoding with one feature of each derivation.
 func ofEverything() *dataset.Encoding {
 	city, at := dataset.Part{Column: "city", Kind: dataset.Categorical},
 		dataset.Part{Column: "at", Kind: dataset.Temporal}
@@ -54,8 +54,8 @@ func ofEverything() *dataset.Encoding {
 	}
 }
 
-// levelsFor are levels for an encoding's tables; nil where it has none. The first few of each table are those that the
-// texts of randomBatch have in a table of one column of categories; the others are random.
+// levelsFor returns random levels for an encoding's tables; nil if these have none. Among the levels of each table are
+// those of three texts of randomBatch, so that some values are found.
 func levelsFor(e *dataset.Encoding, rng *rand.Rand) *dataset.Levels {
 	n := 0
 	for _, t := range e.Tables {
@@ -82,7 +82,8 @@ func levelsFor(e *dataset.Encoding, rng *rand.Rand) *dataset.Levels {
 	return l
 }
 
-// randomBatch has a column for each name, of any type, with values that may be absent, odd or extreme.
+// randomBatch returns up to eight rows with a column for each name. Columns are of any type, with values that may be
+// null, missing markers, odd or extreme.
 func randomBatch(names []string, rng *rand.Rand) *table.Batch {
 	b := &table.Batch{Names: names, Rows: rng.IntN(9)}
 	texts := []string{"", "-999", "7", "7.0", "Ulm", "Bonn", "TRUE", "2017-07-02", "2017-07-02T10:03:20Z", "1e400",
@@ -120,8 +121,8 @@ func randomBatch(names []string, rng *rand.Rand) *table.Batch {
 	return b
 }
 
-// tryEncoding makes an encoder of features.json and gives it batches of all kinds. Nothing that DecodeEncoding accepts
-// may panic, and what cannot be encoded is a *table.InputError.
+// tryEncoding decodes text as features.json and encodes 20 random batches by it. Nothing that DecodeEncoding accepts
+// may panic, and what cannot be encoded must be a *table.InputError. It returns how many batches were encoded.
 func tryEncoding(t *testing.T, text []byte, seed uint64) (encoded int) {
 	e, err := dataset.DecodeEncoding(text)
 	if err != nil {
@@ -129,17 +130,17 @@ func tryEncoding(t *testing.T, text []byte, seed uint64) (encoded int) {
 	}
 	last := len(e.Tables) - 1
 	if last >= 0 && e.Tables[last].First+e.Tables[last].Levels > 1<<12 {
-		return 0 // more than is needed here; the number of levels is not what the features are about
+		return 0 // making so many levels would take too long
 	}
 	rng := rand.New(rand.NewPCG(seed, 1))
 	levels := levelsFor(e, rng)
 	enc, err := NewEncoder(e, levels)
 	if err != nil {
-		t.Fatalf("an encoding that was read has no encoder: %v", err)
+		t.Fatalf("NewEncoder of an encoding that was decoded: got error %v, want none", err)
 	}
 	if last >= 0 && levels != nil {
 		if _, err := NewEncoder(e, nil); err == nil {
-			t.Fatal("tables with levels were given none")
+			t.Fatal("NewEncoder without the levels of its tables: got no error, want one")
 		}
 	}
 
@@ -150,9 +151,9 @@ func tryEncoding(t *testing.T, text []byte, seed uint64) (encoded int) {
 		var bad *table.InputError
 		switch {
 		case err != nil && !errors.As(err, &bad):
-			t.Fatalf("untyped error %T: %v", err, err)
+			t.Fatalf("got error %v of type %T, want a *table.InputError", err, err)
 		case err == nil && len(out) != b.Rows*len(e.Features):
-			t.Fatalf("%d values in %d rows of %d features", len(out), b.Rows, len(e.Features))
+			t.Fatalf("got %d values, want %d rows x %d features", len(out), b.Rows, len(e.Features))
 		case err == nil:
 			encoded++
 			checkCodes(t, e, out)
@@ -162,7 +163,8 @@ func tryEncoding(t *testing.T, text []byte, seed uint64) (encoded int) {
 	return encoded
 }
 
-// checkNumbers gives the encoder numbers in place of their texts, where it says that it may be: the same comes out.
+// checkNumbers encodes the batch again with numbers in place of texts, for columns of which Encoder.Numbers says that
+// this makes no difference. It expects the same values and counts: want and wantIn.
 func checkNumbers(t *testing.T, enc *Encoder, b *table.Batch, want []float64, wantIn *Inputs) {
 	t.Helper()
 	columns := slices.Clone(b.Columns)
@@ -196,20 +198,21 @@ func checkNumbers(t *testing.T, enc *Encoder, b *table.Batch, want []float64, wa
 	}
 }
 
-// checkCodes makes sure that every code is a bin of its feature.
+// checkCodes checks that model values have bins, and that values of categorical features are bins themselves.
 func checkCodes(t *testing.T, e *dataset.Encoding, values []float64) {
 	t.Helper()
 	for i, x := range values {
 		f := &e.Features[i%len(e.Features)]
 		if f.Kind == dataset.Categorical && !(x >= 0 && x < float64(f.Bins) && x == math.Trunc(x)) {
-			t.Fatalf("feature %q, of %d bins, has the code %v", f.Name, f.Bins, x)
+			t.Fatalf("categorical feature %q has value %v, want a bin below %d", f.Name, x, f.Bins)
 		}
 		if bin := f.BinOfNumber(x); int(bin) >= f.Bins {
-			t.Fatalf("feature %q, of %d bins, has bin %d for %v", f.Name, f.Bins, bin, x)
+			t.Fatalf("feature %q has bin %d for %v, want one below %d", f.Name, bin, x, f.Bins)
 		}
 	}
 }
 
+// FuzzEncoder runs tryEncoding on changed encodings.
 func FuzzEncoder(f *testing.F) {
 	e := ofEverything()
 	for range 2 {
@@ -222,7 +225,8 @@ func FuzzEncoder(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, seed uint64) { tryEncoding(t, text, seed) })
 }
 
-// The seeds above do reach the encoder: most random types are no times, but of many batches some are encoded.
+// TestOddBatchesAreEncoded checks that FuzzEncoder's seeds are worth trying: with random types most batches are
+// refused, but at least one in a hundred must be encoded, with tables and with tables of which no level is left.
 func TestOddBatchesAreEncoded(t *testing.T) {
 	for _, pruned := range []bool{false, true} {
 		e := ofEverything()
@@ -237,12 +241,13 @@ func TestOddBatchesAreEncoded(t *testing.T) {
 			encoded += tryEncoding(t, text, seed)
 		}
 		if encoded < 10 {
-			t.Errorf("%d of 1,000 batches were encoded, pruned %v", encoded, pruned)
+			t.Errorf("tables without levels %t: %d of 1,000 batches were encoded, want at least 10", pruned, encoded)
 		}
 	}
 }
 
-// TestParseNumber: texts are numbers, ids of digits or texts by their form, with the value that Go would read.
+// TestParseNumber checks which texts are numbers, ids made of digits, or texts, and that numbers have the value that Go
+// reads.
 func TestParseNumber(t *testing.T) {
 	for text, want := range map[string]struct {
 		x float64
@@ -282,17 +287,18 @@ func TestParseNumber(t *testing.T) {
 			want = FormDigits
 		}
 		if f != want || x == x {
-			t.Errorf("%q: %v, form %d", text, x, f)
+			t.Errorf("%q: %v, form %d; want NaN, form %d", text, x, f, want)
 		}
 	}
 	for text, want := range map[string]float64{"True": 1, "false": 0, "0052": 52, "623049e6": 623049e6} {
 		if x, ok := ParseForced(text); !ok || x != want {
-			t.Errorf("forced %q: %v %v", text, x, ok)
+			t.Errorf("ParseForced of %q: %v, %t; want %v", text, x, ok, want)
 		}
 	}
 }
 
-// Whatever we take for a number, strconv reads as the same one.
+// FuzzNumber compares ParseNumber with strconv.ParseFloat: both must agree on what is a number, except for hexadecimal
+// forms and underscores, and on its value, except that numbers beyond the range of a float64 are NaN.
 func FuzzNumber(f *testing.F) {
 	for _, s := range []string{"1.5", "-0.1e-7", "9007199254740993", "0052", "623049e6", "123456789012345",
 		"0.000000000000000000000012", "inf", "1e999"} {
@@ -303,7 +309,7 @@ func FuzzNumber(f *testing.F) {
 		want, err := strconv.ParseFloat(Trim(s), 64)
 		if form == FormText {
 			if err == nil && !strings.ContainsAny(s, "xX_pP") {
-				t.Fatalf("%q is a number, %v", s, want)
+				t.Fatalf("%q is read as a text, want the number %v", s, want)
 			}
 			return
 		}
@@ -311,7 +317,7 @@ func FuzzNumber(f *testing.F) {
 			err, want = nil, math.NaN()
 		}
 		if err != nil {
-			t.Fatalf("%q is no number: %v", s, err)
+			t.Fatalf("%q is read as the number %v, want a text: %v", s, x, err)
 		}
 		if math.Float64bits(x) != math.Float64bits(want) && (x == x || want == want) {
 			t.Fatalf("%q: %v, want %v", s, x, want)
@@ -319,7 +325,7 @@ func FuzzNumber(f *testing.F) {
 	})
 }
 
-// TestParseTime: dates and times in the forms of ISO 8601 are read to the nanosecond, in UTC.
+// TestParseTime checks forms of ISO 8601, to the nanosecond and with zones, and texts that are no times.
 func TestParseTime(t *testing.T) {
 	for text, want := range map[string]string{
 		"2017-07-02": "2017-07-02T00:00:00Z", "2017-7-2": "2017-07-02T00:00:00Z",
@@ -336,7 +342,8 @@ func TestParseTime(t *testing.T) {
 		at := must.Get(time.Parse(time.RFC3339Nano, want))(t)
 		sec, nsec, ok := ParseTime(text)
 		if !ok || sec != at.Unix() || nsec != int64(at.Nanosecond()) {
-			t.Errorf("%q: %d s %d ns %v, want %s", text, sec, nsec, ok, want)
+			t.Errorf("%q: read %t, %d s and %d ns; want %d and %d (%s)", text, ok, sec, nsec, at.Unix(),
+				at.Nanosecond(), want)
 		}
 	}
 	for _, text := range []string{"", "2017", "2017-13-01", "2017-02-29", "1900-02-29", "2017-00-01", "2017-01-00",
@@ -344,12 +351,12 @@ func TestParseTime(t *testing.T) {
 		"2017-01-01 10", "2017-01-01 10:60", "2017-01-01 10:00:61", "2017-01-01 10:00:00.", "2017-01-01 10:00 +25:00",
 		"2017-01-01 10:00 CET", "2017-01-01x", "17-01-01", "-017-01-01", "abc"} {
 		if _, _, ok := ParseTime(text); ok {
-			t.Errorf("%q is a time", text)
+			t.Errorf("%q is read as a time, want it refused", text)
 		}
 	}
 }
 
-// TestTexts reads the texts that Python's tests read, too.
+// TestTexts reads the texts of testdata/texts.json, which the tests of the Python package read, too.
 func TestTexts(t *testing.T) {
 	data := must.Get(os.ReadFile("testdata/texts.json"))(t)
 	var forms map[string]map[string]any
@@ -376,7 +383,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// Every time that we read, Go reads as the same one, once it is written as Go wants it.
+// FuzzTime checks that a time is read as the same one after it has been written in UTC, and that texts which Go reads,
+// too, are the same time.
 func FuzzTime(f *testing.F) {
 	f.Add("2017-07-02T10:03:20.5+02:00")
 	f.Add("2017-7-2 7:50")
@@ -386,22 +394,22 @@ func FuzzTime(f *testing.F) {
 			return
 		}
 		if nsec < 0 || nsec > 999999999 {
-			t.Fatalf("%q: %d ns", s, nsec)
+			t.Fatalf("%q: %d ns, want from 0 to 999999999", s, nsec)
 		}
 		again := time.Unix(sec, nsec).UTC().Format("2006-01-02T15:04:05.999999999Z")
 		sec2, nsec2, ok := ParseTime(again)
 		if (!ok || sec2 != sec || nsec2 != nsec) && len(again) >= 20 && again[4] == '-' {
-			t.Fatalf("%q is %s, which is read as %d s, %d ns", s, again, sec2, nsec2)
+			t.Fatalf("%q is %s, which is read as %d s, %d ns; want %d and %d", s, again, sec2, nsec2, sec, nsec)
 		}
 		if at, err := time.Parse(time.RFC3339Nano, s); err == nil &&
 			(at.Unix() != sec || int64(at.Nanosecond()) != nsec) {
-			t.Fatalf("%q: Go reads %s", s, at)
+			t.Fatalf("%q: %d s and %d ns; want %s as Go reads it", s, sec, nsec, at)
 		}
 	})
 }
 
-// TestTokens: a missing marker is found whatever the blanks around it, but only as it is written; one that is a number
-// is also found as a number.
+// TestTokens checks that a missing marker is found whatever the spaces around it, but only as it is written, and that
+// one which is a number is also found as a number.
 func TestTokens(t *testing.T) {
 	tok := NewMarkers([]string{"", "NA", "-999", "n/a "})
 	for text, want := range map[string]bool{"": true, "  ": true, "NA": true, " NA ": true, "na": false, "-999": true,
@@ -411,14 +419,15 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	if !tok.HasNumber(-999) || tok.HasNumber(0) {
-		t.Error("-999 is no marker as a number, or 0 is one; want the first alone")
+		t.Errorf("-999 is a marker as a number: %t, and 0: %t; want the first alone", tok.HasNumber(-999),
+			tok.HasNumber(0))
 	}
 	if NewMarkers(nil).Has("") {
-		t.Error("no markers, but the empty text is one")
+		t.Error("without markers the empty text stands for a missing value, want it not to")
 	}
 }
 
-// TestShortNumbers reads texts of few digits both ways.
+// TestShortNumbers compares shortNumber with ParseNumber on random texts of digits, signs, points and exponents.
 func TestShortNumbers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(34, 1))
 	read := 0

@@ -23,7 +23,7 @@ import (
 	"coppice/internal/gbt"
 )
 
-// Options say what table is made.
+// Options say what table is made and how it is staged.
 type Options struct {
 	Rows  int    // default 4,000
 	Split string // the spec's split; default by hash of the user, 60 % train, 15 % valid, 10 % calib, 15 % test
@@ -36,14 +36,15 @@ type Options struct {
 	Edit func(table []byte) []byte // changes the table before it is staged; nil changes nothing
 }
 
-// staged keeps the files of each dataset that this process has staged, by its Options: tests of a package want the same
-// few, and staging takes longer than what most of them test.
+// staged keeps the files of each dataset that this process has staged, by its Options. The tests of a package want the
+// same few datasets, and staging takes longer than most of what they test.
 var staged struct {
 	sync.Mutex
 	files map[string]fstest.MapFS
 }
 
-// Dir stages a table and returns the folder of the dataset and its manifest, both the caller's own.
+// Dir stages a table and returns the folder of the dataset and its manifest. Both are the caller's own and may be
+// changed. The folder is removed when the test ends. Equal Options give equal datasets.
 func Dir(t testing.TB, o Options) (string, *dataset.Manifest) {
 	t.Helper()
 	if o.Edit != nil {
@@ -78,8 +79,7 @@ func Dir(t testing.TB, o Options) (string, *dataset.Manifest) {
 	return dir, m
 }
 
-// stage writes a table of clicks, stages it as o says, and returns the folder and its manifest. Unless o says otherwise
-// it has 4,000 rows that are split by user, and the label is_click.
+// stage writes a table of clicks, stages it as o says, and returns the folder and its manifest.
 func stage(t testing.TB, o Options) (string, *dataset.Manifest) {
 	t.Helper()
 
@@ -139,7 +139,8 @@ func stage(t testing.TB, o Options) (string, *dataset.Manifest) {
 	return dir, report.Manifest
 }
 
-// Table is the click table as CSV: user_id, campaign_id, site, hour, age, price, day, is_click, revenue.
+// Table returns the click table of o.Rows rows as CSV: user_id, campaign_id, site, hour, age, price, day, is_click,
+// revenue. Rows are in the order of 20 days. revenue is the log odds of a click, with noise.
 func Table(o Options) []byte {
 	rng := rand.New(rand.NewPCG(o.Seed, 17))
 	var b bytes.Buffer
@@ -172,7 +173,7 @@ func Table(o Options) []byte {
 	return b.Bytes()
 }
 
-// Data is a split in the trainer's terms, all of its rows.
+// Data returns all rows of a split for the trainer.
 func Data(m *dataset.Manifest, s *dataset.Split) *gbt.Data {
 	d := &gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Label: s.Label}
 	for i := range m.Features {
@@ -184,7 +185,7 @@ func Data(m *dataset.Manifest, s *dataset.Split) *gbt.Data {
 	return d
 }
 
-// Levels maps the levels of a dataset until the test ends; nil where it has none.
+// Levels maps the levels of a dataset until the test ends; nil if it has none.
 func Levels(t testing.TB, d *dataset.Dataset) *dataset.Levels {
 	t.Helper()
 	if !slices.ContainsFunc(d.Manifest.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile }) {
@@ -198,7 +199,7 @@ func Levels(t testing.TB, d *dataset.Dataset) *dataset.Levels {
 	return l
 }
 
-// Encoder makes model values of raw rows as a model of the dataset does.
+// Encoder returns an encoder of raw rows for models of the dataset.
 func Encoder(t testing.TB, d *dataset.Dataset) *cell.Encoder {
 	t.Helper()
 	e, err := cell.NewEncoder(d.Manifest.Encoding(), Levels(t, d))
@@ -208,7 +209,7 @@ func Encoder(t testing.TB, d *dataset.Dataset) *cell.Encoder {
 	return e
 }
 
-// Upload copies the dataset in dir to the place in store where tasks look for it.
+// Upload copies the dataset in dir into store, to where tasks look for it.
 func Upload(t testing.TB, store blob.Store, dir string, m *dataset.Manifest) {
 	t.Helper()
 	each(t, dir, func(name string, data []byte) error {
@@ -217,7 +218,7 @@ func Upload(t testing.TB, store blob.Store, dir string, m *dataset.Manifest) {
 	})
 }
 
-// each calls do with the slash-separated name below dir and the content of each of its files.
+// each calls do for each file below dir, with its slash-separated name in dir and its contents.
 func each(t testing.TB, dir string, do func(name string, data []byte) error) {
 	t.Helper()
 	files := os.DirFS(dir)

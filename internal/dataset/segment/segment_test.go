@@ -10,7 +10,8 @@ import (
 	"coppice/internal/dataset/segment"
 )
 
-// scorer knows the sites a and b and the ids 7 and 8, and nothing of other ids; x adds its bin.
+// scorer is a Scorer that knows columns site and id by their levels, and feature x by its bins. Of ids other than 7 and
+// 8 it knows nothing (NaN), so that their rows are not counted.
 type scorer struct{}
 
 func (scorer) Levels(column string) ([]string, []float32) {
@@ -33,8 +34,8 @@ func (scorer) Odds(f *dataset.Feature) []float32 {
 func (scorer) Middle() float64 { return 0 }
 func (scorer) Base() float64   { return -3 }
 
-// TestCounts: every row is counted once in each column, at its own code and score, whatever the batches and threads; a
-// row that the scorer cannot judge is counted nowhere.
+// TestCounts compares the counts of a table with counts made row by row: every row is counted once in each column, by
+// its code and score, and once by its part of the table. Batches and threads must make no difference.
 func TestCounts(t *testing.T) {
 	const n = 5000
 	names := []string{"site", "y", "id"}
@@ -62,10 +63,11 @@ func TestCounts(t *testing.T) {
 	got := count(n, 1)
 	for _, other := range []*segment.Counts{count(n, 3), count(999, 2)} {
 		if !reflect.DeepEqual(got, other) {
-			t.Error("other batches or threads make other counts; want the same")
+			t.Errorf("other batches and threads: got counts %+v, want %+v as from one batch and thread", other, got)
 		}
 	}
 
+	// Count row by row. Keys are a column (or part of the table), a code (or the number of the part) and a step.
 	want := map[string]segment.Cell{}
 	for i := range n {
 		if id(i) == 9 {
@@ -75,7 +77,7 @@ func TestCounts(t *testing.T) {
 		score := []float64{-1, 0.5, 1, 2}[code] + []float64{0.1, 0.2}[id(i)-7] + 0.25*float64(i%5%4)
 		step := int(math.Floor(score/segment.ScoreStep)) + segment.ScoreSteps/2
 		one := segment.Cell(1)
-		if i%7 == 6 {
+		if i%7 == 6 { // the label is 1
 			one += 1 << 32
 		}
 		want[fmt.Sprint("site ", code, step)] += one
@@ -83,6 +85,8 @@ func TestCounts(t *testing.T) {
 		want[fmt.Sprint("x ", i%5%4, step)] += one
 		want[fmt.Sprint("part ", i*segment.TableParts/n, step)] += one
 	}
+
+	// The counts in the same form, without empty cells.
 	have := map[string]segment.Cell{}
 	for _, c := range got.Columns {
 		for at, cell := range c.Cells {
@@ -99,6 +103,6 @@ func TestCounts(t *testing.T) {
 		}
 	}
 	if !reflect.DeepEqual(have, want) {
-		t.Errorf("got %d counts\n%v\nwant %d\n%v", len(have), have, len(want), want)
+		t.Errorf("got %d cells with rows:\n%v\nwant %d:\n%v", len(have), have, len(want), want)
 	}
 }
