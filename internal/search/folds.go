@@ -171,6 +171,7 @@ func compareWithBest(p *sweep.Plan, own, best *sweep.Rated) string {
 		squares += float64((g - mean) * (g - mean))
 	}
 
+	// se is the standard error of the mean gap.
 	se := math.Sqrt(squares / (n - 1) * (1/n + sharedRows(p, first)))
 	chance := 0.0 // of a gap that is the same in every fold
 	if se > 0 {

@@ -57,11 +57,12 @@ func Importance(dims []Dimension, loss []float64) []Weight {
 	var weights []Weight
 	sum := 0.0
 	for i := range dims {
-		values := dims[i].ofThoseThatHaveIt(order)
+		values := dims[i].knownValues(order)
 		n := len(values)
 		if n < FewestForImportance {
 			continue
 		}
+		// Compare the best trials with all, and with what chance alone gives.
 		m := newMarginal(values, dims[i].Categories, dims[i].Log)
 		best := max(fewestBest, int(math.Ceil(bestShare*float64(n))))
 		c := m.chance(n, best)
@@ -84,9 +85,9 @@ func Importance(dims []Dimension, loss []float64) []Weight {
 	return weights
 }
 
-// ofThoseThatHaveIt returns the parameter's values in the order of trials that is given, without those of trials that
-// do not have it. order has indices of trials.
-func (d *Dimension) ofThoseThatHaveIt(order []int) []float64 {
+// knownValues returns the parameter's values of the trials that have it. order has indices of trials; the values come
+// in the same order.
+func (d *Dimension) knownValues(order []int) []float64 {
 	values := make([]float64, 0, len(order))
 	for _, t := range order {
 		if !math.IsNaN(d.Values[t]) {

@@ -17,7 +17,7 @@ import (
 	"coppice/internal/sweep"
 )
 
-// trainer is a fake trainer: it knows aliases, defaults and bounds.
+// trainer is a fake trainer's Canonical: it knows the names and defaults of eight parameters, and one bound.
 func trainer(params map[string]any) (map[string]any, error) {
 	full := map[string]any{
 		"num_leaves": 31.0, "max_depth": -1.0, "learning_rate": 0.1, "min_data_in_leaf": 20.0, "lambda_l2": 0.0,

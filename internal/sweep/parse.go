@@ -329,6 +329,7 @@ func (s *Spec) Given() iter.Seq[Given] {
 			return true
 		}
 
+		// The first list is params, the others are the fixed configurations.
 		lists := append([]Params{s.Params}, s.Search.Fixed...)
 		for i, params := range lists {
 			section := "params"

@@ -231,7 +231,8 @@ func (p *Plan) checkTrials() error {
 	return nil
 }
 
-// checkEarlier checks the plan's results of earlier sweeps.
+// checkEarlier checks, of the earlier sweeps whose results the search starts from, how many they are, their ids, and
+// the number of results of each.
 func (p *Plan) checkEarlier() error {
 	if len(p.Earlier) > MaxEarlier {
 		return fmt.Errorf("%d earlier sweeps", len(p.Earlier))

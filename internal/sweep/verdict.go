@@ -221,7 +221,7 @@ func (t Todo) String() string {
 		return answer
 	}
 	if rest, nothing := strings.CutPrefix(answer, "Nothing to do: "); nothing {
-		warned := strings.ReplaceAll(t.Warned, "`", "'") // a backquote would begin a command on pages
+		warned := strings.ReplaceAll(t.Warned, "`", "'") // on pages, backquotes enclose a command
 		return fmt.Sprintf("To do: look at `launcher datasets show %s` (%s); %s", t.Dataset, warned, rest)
 	}
 	return answer

@@ -394,7 +394,7 @@ func beats(t *testing.T, s blob.Store, seen func(sweep.Heartbeat)) blob.Store {
 		if strings.Contains(name, "/heartbeats/") {
 			var h sweep.Heartbeat
 			if err := json.Unmarshal(data, &h); err != nil {
-				t.Errorf("the heartbeat %q: %v", data, err)
+				t.Errorf("the heartbeat %q cannot be decoded: %v", data, err)
 			}
 			seen(h)
 		}

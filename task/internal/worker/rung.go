@@ -69,7 +69,7 @@ func (t *training) decideAtRung(ctx context.Context, tree gbt.Progress) error {
 // checkStanding finds out, before a trial is trained, whether it may be, since an earlier holder may have paused it. It
 // returns the same as decideAtRung, and notes the scores at the rungs up to the pause.
 func (t *training) checkStanding(ctx context.Context) error {
-	if !t.plan.Pauses() || t.claim.Claim == 0 {
+	if !t.plan.Pauses() || t.claim.Claim == 0 { // the first claim: there is no earlier holder
 		return nil
 	}
 	c := &climbing{training: t}

@@ -242,9 +242,11 @@ func TestTheFinalTraining(t *testing.T) {
 				t.Errorf("%s: it has %d trees of %d rows, score %v; expected %d of %d, %v", name, final.Trees,
 					final.TrainRows, final.Score, best.Trees, rows, best.Score)
 			case final.Started.Before(best.Ended):
-				t.Errorf("%s: it began at %v, before trial %d ended at %v", name, final.Started, best.Trial, best.Ended)
+				t.Errorf("%s: the final training began at %v; expected after trial %d, which ended at %v", name,
+					final.Started, best.Trial, best.Ended)
 			case b.Rows[4].Trial.Number != 4:
-				t.Errorf("%s: the final training is not the last row of the board", name)
+				t.Errorf("%s: the last row of the board is trial %d; expected the final training, trial 4", name,
+					b.Rows[4].Trial.Number)
 			}
 			texts = append(texts, w.refit(t))
 		}

@@ -496,7 +496,7 @@ func (t *training) failure(err, cause error) (sweep.Status, string) {
 	var stopped *stoppedError
 	var untrained *untrainedError
 	spec := &t.plan.Spec
-	switch limited := errors.Is(err, gbt.ErrLimit); { // before its first tree
+	switch limited := errors.Is(err, gbt.ErrLimit); { // its time was over before there was a model
 	case limited && t.finalFirst:
 		return sweep.StatusStopped, t.plan.KeptBack()
 	case errors.As(err, &untrained):

@@ -199,8 +199,8 @@ func (w *Worker) onCopy(ctx context.Context, since time.Time) error {
 }
 
 // openCopy opens the machine's copy of the dataset, which the first task of the machine makes. The caller closes it.
-// While the disk cannot take the copy, the task waits; other machines may do all the work meanwhile. It returns nil,
-// nil if the sweep ends before there is a copy.
+// While the disk cannot take the copy, the task waits; other machines may do all the work meanwhile. Both
+// results are nil if the sweep ends before there is a copy.
 func (w *Worker) openCopy(ctx context.Context, since time.Time) (*dataset.Dataset, error) {
 	ctx, stop := w.untilOver(ctx)
 	defer stop()
