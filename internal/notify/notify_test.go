@@ -18,7 +18,8 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// channels are two that write down what they were told; the second fails as long as broken says so.
+// channels returns two channels that count in heard what they send, by channel and message. The second one wants
+// blocked verdicts only, and fails while broken is true.
 func channels(heard map[string]int, broken *bool) []notify.Channel {
 	return []notify.Channel{
 		{Name: "topic", Send: func(_ context.Context, m *notify.VerdictMessage) error {
@@ -46,7 +47,7 @@ func TestEachChannelOnce(t *testing.T) {
 	m := notify.RefusedMessage("night-1", "ctr", "clicks@1", "it is old", time.Now())
 
 	if n.Tell(t.Context(), m, marks) {
-		t.Error("told with a channel that fails: done, want it tried again")
+		t.Error("Tell with a channel that fails returned true, want false: it is to be called again")
 	}
 	if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "no answer") {
 		t.Errorf("logged %s, want an error that says no answer", log.String())
@@ -81,12 +82,12 @@ func TestOnlyWhatAChannelWants(t *testing.T) {
 func TestNobodyToTell(t *testing.T) {
 	var n *notify.Notifier
 	if !n.Silent() || !n.Tell(t.Context(), notify.VerdictMessage{}, nil) {
-		t.Error("a nil Notifier has somebody to tell")
+		t.Error("a nil Notifier is not silent, or telling it something fails; want neither")
 	}
 }
 
-// TestAChannelThatHangsIsLeftAlone: of many messages the first waits for it, and the others a minute later at the
-// earliest; one that refuses at once is asked for each.
+// TestAChannelThatHangsIsLeftAlone: a channel that takes 45 seconds to fail is tried for the first of five messages
+// only, and again after a minute. One that fails within a second is tried for each message.
 func TestAChannelThatHangsIsLeftAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes time.Duration
@@ -105,7 +106,7 @@ func TestAChannelThatHangsIsLeftAlone(t *testing.T) {
 				for range 5 {
 					if n.Tell(t.Context(), notify.RefusedMessage("night-1", "ctr", "clicks@1", "it is old", now),
 						sweepstore.New(blob.Memory(), "night-1").Told(sweep.OccasionRefused)) {
-						t.Error("done, though the channel fails")
+						t.Error("Tell with a channel that fails returned true, want false")
 					}
 				}
 				if tries != want {
@@ -117,8 +118,9 @@ func TestAChannelThatHangsIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestVerdictMessageOfAConclusion: a message has the verdict and the failed checks, the same id whenever it is sent,
-// and is cut to what a topic takes.
+// TestVerdictMessageOfAConclusion: a conclusion's message has its verdict, champion and failed checks, the same id
+// each time it is made, and attributes for filters. A long reason is cut between characters, so that a topic takes
+// the message.
 func TestVerdictMessageOfAConclusion(t *testing.T) {
 	c := &sweep.Conclusion{Format: 1, Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ctr", Version: 12,
 		At: time.Date(2026, 11, 20, 4, 0, 0, 0, time.UTC),
@@ -130,7 +132,7 @@ func TestVerdictMessageOfAConclusion(t *testing.T) {
 		t.Errorf("the message is %+v; want it not promoted beside champion 11, with the check that failed", m)
 	}
 	if again := notify.ConcludedMessage(c, "", "clicks@1a2b3c4d5e6f7a8b", time.Time{}); again.ID != m.ID {
-		t.Errorf("told again it has the id %s, at first %s", again.ID, m.ID)
+		t.Errorf("made again, the message has the id %s, want %s as at first", again.ID, m.ID)
 	}
 
 	data, err := m.Encode()
@@ -148,7 +150,8 @@ func TestVerdictMessageOfAConclusion(t *testing.T) {
 	}
 }
 
-// TestVerdictTitles: a title says what has happened, the lines why, what to do and where to look.
+// TestVerdictTitles: the title of each kind of message says what has happened, and its lines say why, what to do,
+// what it is about, and which command shows more. Here they are joined with " | ".
 func TestVerdictTitles(t *testing.T) {
 	at := time.Date(2026, 11, 20, 4, 0, 0, 0, time.UTC)
 	c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeNoWinner, Reason: "none meets require"}
@@ -173,7 +176,8 @@ func TestVerdictTitles(t *testing.T) {
 	}
 }
 
-// TestMorning: the message and status say a night in a headline and a few numbers.
+// TestMorning: the first lines of a night's message, and of `coppice status`, are the same: a headline, a few numbers
+// that depend on what is known of the night, and what to do.
 func TestMorning(t *testing.T) {
 	planned := time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
 	gain := sweep.GateCheck{Name: "tonight", Passed: true, Version: 6, Old: 0.125, Value: 0.0005, Low: -0.00085,
@@ -220,7 +224,7 @@ func TestMorning(t *testing.T) {
 		}
 		m := notify.ConcludedMessage(c, tc.metric, "", planned)
 		if got := strings.Join(append([]string{m.Title()}, m.Lines()[:2]...), " | "); got != tc.want {
-			t.Errorf("it reads\n%s\nexpected\n%s", got, tc.want)
+			t.Errorf("the message reads\n%s\nexpected\n%s", got, tc.want)
 		}
 		if got := strings.Join([]string{c.Headline(), strings.Join(c.Facts(tc.metric, planned), " "),
 			c.Todo("", 0).String()}, " | "); got != tc.want {

@@ -19,7 +19,8 @@ import (
 // token is the secret part of an address.
 const token = "T000/B000/very-secret"
 
-// server answers with the statuses, one after the other, the last again and again, and keeps the bodies.
+// server starts an HTTP server that answers with the given statuses, one after the other, and then with the last again
+// and again. It returns a URL with the token, and the requests so far: method, path, idempotency key and body.
 func server(t *testing.T, statuses ...int) (url string, bodies *[]string) {
 	t.Helper()
 	var n atomic.Int64
@@ -36,6 +37,7 @@ func server(t *testing.T, statuses ...int) (url string, bodies *[]string) {
 	return s.URL + "/services/" + token, bodies
 }
 
+// client returns a webhook to an address that hardly pauses between attempts.
 func client(t *testing.T, address, format string) *webhook {
 	t.Helper()
 	c := must.Get(newWebhook(VerdictsEnv{Webhook: Secret(address), WebhookFormat: format}))(t)
@@ -48,7 +50,8 @@ var message = VerdictMessage{Format: 1, ID: "sweep/night-1/concluded", Occasion:
 	Sweep:   "night-1", Model: "ctr", Version: 12, Dataset: "clicks@1a2b3c4d5e6f7a8b",
 	Reason: "column <!channel> & `x`: no *gain*", Next: "coppice status night-1"}
 
-// TestSlack: Slack gets one request whose text mentions and formats only what we mean to.
+// TestSlack: Slack gets one request with the message as a text. Characters of a reason that Slack would take for
+// mentions, links or formatting are escaped or replaced.
 func TestSlack(t *testing.T) {
 	url, bodies := server(t, 200)
 	must.Do(t, client(t, url, WebhookSlack).send(t.Context(), &message))
@@ -79,7 +82,8 @@ func TestJSONIsTheMessage(t *testing.T) {
 	}
 }
 
-// TestAgainWhereItHelps: what may pass is tried again, what will not is not, and no error has the address.
+// TestAgainWhereItHelps: after the statuses 429 and 5xx the request is repeated, after others it is not. The error says
+// what was answered, and never contains the address, which is a secret.
 func TestAgainWhereItHelps(t *testing.T) {
 	for name, tc := range map[string]struct {
 		statuses []int
@@ -103,13 +107,13 @@ func TestAgainWhereItHelps(t *testing.T) {
 				t.Errorf("error %v, want one that says %q", err, tc.says)
 			}
 			if err != nil && strings.Contains(err.Error(), token) {
-				t.Errorf("the error has the address: %v", err)
+				t.Errorf("the error has the address, want it without: %v", err)
 			}
 		})
 	}
 }
 
-// TestNobodyThere: the connection is refused, and the error does not reveal the address.
+// TestNobodyThere: if the connection is refused, the error says so without the address.
 func TestNobodyThere(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	s.Close()
@@ -120,7 +124,8 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// TestAddressesThatAreRefused: a secret address is used over TLS or on this machine only, and no error has it.
+// TestAddressesThatAreRefused: a webhook's address must be an https URL, or an http URL of this machine. The error for
+// others does not contain it.
 func TestAddressesThatAreRefused(t *testing.T) {
 	for address, fine := range map[string]bool{
 		"https://hooks.slack.com/services/" + token: true,
@@ -142,24 +147,25 @@ func TestAddressesThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestSecretIsNotPrinted in any format.
+// TestSecretIsNotPrinted: a secret does not appear in JSON, or in what fmt prints of it with any verb.
 func TestSecretIsNotPrinted(t *testing.T) {
 	env := VerdictsEnv{Webhook: "https://hooks.slack.com/services/hush"}
 	text := must.Get(json.Marshal(env))(t)
 	for _, shown := range []string{string(text), fmt.Sprint(env), fmt.Sprintf("%+v", env), fmt.Sprintf("%#v", env),
 		fmt.Sprintf("%q %s %v %x", env.Webhook, env.Webhook, &env, env.Webhook)} {
 		if strings.Contains(shown, "hush") {
-			t.Errorf("printed with its secret: %s", shown)
+			t.Errorf("printed with its secret, want it hidden: %s", shown)
 		}
 	}
 }
 
-// TestVerdictsEnvCheck: a variable that is wrong is named, and no error has the address.
+// TestVerdictsEnvCheck: the error about wrong settings of a webhook names the variable, or what the address must begin
+// with, and does not contain the address. Good settings are no error.
 func TestVerdictsEnvCheck(t *testing.T) {
 	good := VerdictsEnv{Webhook: "https://example.com/x", WebhookFormat: "json",
 		Verdicts: []string{"blocked"}}
 	if err := good.Check(); err != nil {
-		t.Error(err)
+		t.Errorf("good settings: got error %v, want none", err)
 	}
 	for name, change := range map[string]func(*VerdictsEnv){
 		"COPPICE_WEBHOOK_FORMAT":   func(e *VerdictsEnv) { e.WebhookFormat = "teams" },

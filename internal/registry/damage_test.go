@@ -27,12 +27,13 @@ func overwrite(t *testing.T, s blob.Store, object, text string) {
 	must.Get(s.Put(t.Context(), object, blob.Any, strings.NewReader(text)))(t)
 }
 
-// TestDamage: whatever object is changed, reading it is an error of kind damaged that says which and how.
+// TestDamage: if an object is changed, reading it is an error of kind Damaged that names the object and says what is
+// wrong with it. What can still be read is returned.
 func TestDamage(t *testing.T) {
 	for name, tc := range map[string]struct {
-		object, text string
-		do           func(*registry.Registry) error
-		want         string
+		object, text string                         // which object, and its new contents
+		do           func(*registry.Registry) error // reads it
+		want         string                         // part of the error
 	}{
 		"file": {"registry/ctr/versions/1/model.txt", "model A", func(r *registry.Registry) error {
 			v, err := r.Get(context.Background(), "ctr", "1")
@@ -95,7 +96,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestStrangersInTheBucket: objects that no registry wrote neither confuse nor hide anything.
+// TestStrangersInTheBucket: objects with names that the registry does not write are ignored. A claim that cannot be
+// read takes its number.
 func TestStrangersInTheBucket(t *testing.T) {
 	s := blob.Memory()
 	r := registry.New(s)
@@ -128,7 +130,8 @@ func TestStrangersInTheBucket(t *testing.T) {
 	}
 }
 
-// TestDeletedEventIsNoticed: a history of which a move is missing is damaged, and the others are still returned.
+// TestDeletedEventIsNoticed: if a move is missing from the history, History returns the other events, with an error of
+// kind Damaged that names the object.
 func TestDeletedEventIsNoticed(t *testing.T) {
 	s := blob.Memory()
 	r := registry.New(s)
@@ -148,7 +151,7 @@ func TestDeletedEventIsNoticed(t *testing.T) {
 
 var errCut = errors.New("the connection was cut")
 
-// TestBrokenReadIsNoDamage: a read that breaks off says nothing about the object.
+// TestBrokenReadIsNoDamage: a read that breaks off is an error of the store, not of kind Damaged.
 func TestBrokenReadIsNoDamage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
@@ -167,7 +170,7 @@ func TestBrokenReadIsNoDamage(t *testing.T) {
 	}
 }
 
-// TestCancelled: each operation ends with its context.
+// TestCancelled: each operation returns context.Canceled if its context is cancelled.
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -196,10 +199,10 @@ func TestFindWhateverIsDamaged(t *testing.T) {
 		others = `{"format":1,"model":"ctr","key":"b","version":1}`
 	)
 	for name, tc := range map[string]struct {
-		spoil     map[string]string
-		number    int // that Find knows
-		corrupt   bool
-		registers bool
+		spoil     map[string]string // new contents, by object
+		number    int               // that Find returns; 0 for none
+		corrupt   bool              // Find returns an error of kind Damaged
+		registers bool              // registering again returns version 1, or else such an error
 	}{
 		"nothing":            {nil, 1, false, true},
 		"key":                {map[string]string{key: "{"}, 1, false, true},
@@ -226,7 +229,7 @@ func TestFindWhateverIsDamaged(t *testing.T) {
 			}
 			if v, err := r.Register(t.Context(), "ctr", "a", files("a"), info(5)); tc.registers &&
 				(err != nil || v.Number != 1) || !tc.registers && !problem.Is(err, problem.Damaged) {
-				t.Errorf("registering again gives version %d and %v; want version 1: %t, else a *CorruptError",
+				t.Errorf("registering again gives version %d and %v; want version 1: %t, else an error of kind Damaged",
 					v.Number, err, tc.registers)
 			}
 		})
@@ -234,11 +237,12 @@ func TestFindWhateverIsDamaged(t *testing.T) {
 
 	r := registry.New(blob.Memory())
 	if _, err := r.Find(t.Context(), "ctr", "a"); !problem.Is(err, problem.NotFound) {
-		t.Errorf("Find in an empty registry: %v, want a *NotFoundError", err)
+		t.Errorf("Find in an empty registry: got error %v, want one of kind NotFound", err)
 	}
 }
 
-// TestHostileInput: what could name another object, or is too long or too much, is refused before anything is written.
+// TestHostileInput: names that could lead to another object, and texts, times or numbers that are too long, too many or
+// not valid, are errors of kind Input, and nothing is written.
 func TestHostileInput(t *testing.T) {
 	s := blob.Memory()
 	r := registry.New(s)
@@ -292,7 +296,7 @@ func TestHostileInput(t *testing.T) {
 		}
 		_, err := r.Register(ctx, tc.model, tc.key, tc.files, in)
 		if !problem.Is(err, problem.Input) {
-			t.Errorf("got %s: %v (%T); want one of kind input", name, err, err)
+			t.Errorf("register, %s: got error %v (%T); want one of kind Input", name, err, err)
 		}
 	}
 	if n := len(snapshot(t, s)); n != 0 {
@@ -320,7 +324,7 @@ func TestHostileInput(t *testing.T) {
 			Files: []registry.File{{Name: "x", Object: "registry/secret", SHA256: strings.Repeat("a", 64)}}}, "x")),
 	} {
 		if !problem.Is(err, problem.Input) {
-			t.Errorf("got %s: %v (%T); want one of kind input", name, err, err)
+			t.Errorf("%s: got error %v (%T); want one of kind Input", name, err, err)
 		}
 	}
 	if !maps.Equal(before, snapshot(t, s)) {
@@ -328,11 +332,14 @@ func TestHostileInput(t *testing.T) {
 	}
 }
 
+// nan returns a number that is none.
 func nan() float64 { zero := 0.0; return zero / zero }
 
+// third returns the error of a call, and drops its other result.
 func third[T any](_ T, err error) error { return err }
 
-// TestExport: a folder has what the registry has, and appears only if all of it is intact.
+// TestExport: Export writes the version's record and files into a new folder, with the registry's bytes. It refuses a
+// folder with files in it, and leaves nothing behind if a file of the version is damaged.
 func TestExport(t *testing.T) {
 	s, r := chained(t)
 	ctx := t.Context()
@@ -364,7 +371,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestExported: a folder that Export has written is a registry of one version, and one that was altered is refused.
+// TestExported: Exported opens a folder that Export has written as a registry of one version. A file or record that was
+// altered is an error of kind Damaged, when it is opened or read, and an empty folder one of kind NotFound.
 func TestExported(t *testing.T) {
 	_, r := chained(t)
 	ctx := t.Context()

@@ -37,14 +37,14 @@ type aliasAnswer struct {
 	unknown bool
 }
 
-// aliasState is the champion as one caller after the other would find it.
+// aliasState is the state of the champion's alias in the model: what callers would find who call one after the other.
 type aliasState struct {
 	version    int
 	past       string // the versions before, as text, so that states can be compared
 	rolledFrom int    // the last move was a rollback from there; 0 if it was none
 }
 
-// apply is the registry's promise about one call.
+// apply returns the state after a call, and what its caller must be told: the registry's promise about one call.
 func (s aliasState) apply(c aliasCall) (aliasState, aliasAnswer) {
 	past := strings.Fields(s.past)
 	switch c.do {
@@ -89,8 +89,9 @@ func (s aliasState) apply(c aliasCall) (aliasState, aliasAnswer) {
 	return s, aliasAnswer{version: s.version}
 }
 
-// aliasModel judges histories: is there an order of the calls, each between its beginning and its end, in which every
-// caller was told the truth? A call whose answer is unknown may have had its effect or not.
+// aliasModel is the model by which a history of concurrent calls is judged: there must be an order of the calls, each
+// between its beginning and its end, in which every caller was told what apply says. A call whose answer is unknown may
+// have had its effect or not.
 var aliasModel = (&porcupine.NondeterministicModel{
 	Init: func() []any { return []any{aliasState{}} },
 	Step: func(state, input, output any) []any {
@@ -106,7 +107,7 @@ var aliasModel = (&porcupine.NondeterministicModel{
 	},
 }).ToModel()
 
-// blind is a store that replaces an alias whatever it is by now.
+// blind is a faulty store: it replaces an alias also if that has changed since it was read.
 type blind struct{ blob.Store }
 
 func (b blind) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
@@ -116,7 +117,8 @@ func (b blind) Put(ctx context.Context, name string, cond blob.Generation, r io.
 	return b.Store.Put(ctx, name, cond, r)
 }
 
-// aliasHistory lets callers promote, roll back and read at once over a store that stands still and loses answers.
+// aliasHistory returns the calls of four concurrent callers who promote, roll back and read the champion, drawn from a
+// seed, and what each was told. The store, which under may wrap, stalls and loses a fifth of the answers to writes.
 func aliasHistory(t *testing.T, seed uint64, under func(blob.Store) blob.Store) (history []porcupine.Operation) {
 	t.Helper()
 	const callers, calls, versions = 4, 8, 4
@@ -159,7 +161,7 @@ func aliasHistory(t *testing.T, seed uint64, under func(blob.Store) blob.Store) 
 	return history
 }
 
-// callAlias makes one call.
+// callAlias makes one call, and returns what the caller was told. An error of another kind fails the test.
 func callAlias(t *testing.T, r *registry.Registry, c aliasCall) aliasAnswer {
 	act := registry.Act{By: "test", Why: "because", At: time.Now()}
 	var a registry.Alias
@@ -185,9 +187,9 @@ func callAlias(t *testing.T, r *registry.Registry, c aliasCall) aliasAnswer {
 	return aliasAnswer{version: a.Version}
 }
 
-// TestAliasesAreLinearizable: whatever promotes, rolls back and reads the champion at the same time, over a store that
-// stands still and loses answers, is told what one caller after the other would be. On a store that replaces blindly
-// the same check has to find what is wrong.
+// TestAliasesAreLinearizable: concurrent callers who promote, roll back and read the champion are told what callers
+// one after the other would be told, although the store stalls and loses answers. Over a store without
+// compare-and-swap, the same check must find a history that no order explains, which shows that the check can fail.
 func TestAliasesAreLinearizable(t *testing.T) {
 	seeds := uint64(60)
 	if os.Getenv("COPPICE_FULL") != "" {
@@ -218,8 +220,8 @@ func TestAliasesAreLinearizable(t *testing.T) {
 	}
 }
 
-// years returns a model as n nights leave it: a version and a move of the champion each, and of every five nights the
-// first three deleted.
+// years returns a registry after n nights: each has registered a version and promoted it. Of every five versions, three
+// were deleted later.
 func years(t *testing.T, n int) *blobtest.Counting {
 	t.Helper()
 	s := blobtest.NewCounting(blob.Memory())
@@ -234,8 +236,9 @@ func years(t *testing.T, n int) *blobtest.Counting {
 	return s
 }
 
-// TestWhatVersionsCost counts requests for objects at 100 and 200 versions. What happens every night must not read
-// more the more nights there were; what shows all versions may read a few objects of each.
+// TestWhatVersionsCost: operations that happen every night take a bounded number of requests, also with 200 versions.
+// Those that return all versions may take up to 4.5 requests for each. Names are listed in proportion to the
+// versions.
 func TestWhatVersionsCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
@@ -326,7 +329,8 @@ func TestWhatVersionsCost(t *testing.T) {
 	}
 }
 
-// TestMoves: the moves of an alias come latest first, and pass over what cannot be read.
+// TestMoves: Moves yields the moves of an alias latest first. A damaged one is an error of kind Damaged, after which
+// the earlier ones follow. In the texts, a move is the version to which it led, and an error is "?".
 func TestMoves(t *testing.T) {
 	s := blob.Memory()
 	r := registry.New(s)

@@ -20,7 +20,8 @@ import (
 	"coppice/internal/registry"
 )
 
-// jostled is a store that lets other goroutines go first, a random number of times, before every call and after writes.
+// jostled returns a store in memory that yields to other goroutines, a random number of times, before every call and
+// after each write, so that concurrent callers interleave in many ways.
 func jostled() blob.Store {
 	jostle := func() {
 		for range rand.IntN(30) {
@@ -40,8 +41,8 @@ func jostled() blob.Store {
 		}}
 }
 
-// mortal is a store as seen by one process, which ends with its last write, before or, if that landed, after it took
-// effect.
+// mortal returns a store as seen by a process that dies at its write number left: that call and all later ones fail
+// with errCrash. landed says whether that write still takes effect.
 func mortal(s blob.Store, left int, landed bool) blob.Store {
 	dead := false
 	return &blobtest.Hooked{Store: s,
@@ -65,7 +66,8 @@ func mortal(s blob.Store, left int, landed bool) blob.Store {
 		}}
 }
 
-// TestConcurrentRegister: registered at once, each key gets one version, and no number is used twice.
+// TestConcurrentRegister: if eight callers register at once, with one key, two or eight, each key gets one version, all
+// its callers are told the same number, and the numbers are 1 to the number of keys.
 func TestConcurrentRegister(t *testing.T) {
 	for name, key := range map[string]func(i int) string{
 		"one key":   func(int) string { return "k" },
@@ -109,7 +111,8 @@ func checkNumbers(t *testing.T, s blob.Store, numbers map[string]map[int]bool) {
 	}
 	for i, v := range all {
 		if v.Number != i+1 || len(numbers[v.Key]) != 1 || !numbers[v.Key][v.Number] {
-			t.Errorf("version %d of key %s at %d; its callers were told %v", v.Number, v.Key, i, numbers[v.Key])
+			t.Errorf("version %d of key %s is listed at place %d, and its callers were told %v; want number %d for all",
+				v.Number, v.Key, i, numbers[v.Key], i+1)
 		}
 		if got, err := registry.New(s).ReadFile(t.Context(), v, "model.txt"); err != nil || string(got) != "model "+
 			v.Key {
@@ -118,7 +121,8 @@ func checkNumbers(t *testing.T, s blob.Store, numbers map[string]map[int]bool) {
 	}
 }
 
-// TestConcurrentOtherBytes: with one key and different bytes one attempt wins whole, and the others get an error.
+// TestConcurrentOtherBytes: if eight callers register different files under one key at once, one succeeds, the
+// version has its files, and the others get a *ConflictError.
 func TestConcurrentOtherBytes(t *testing.T) {
 	for range 50 {
 		s := jostled()
@@ -147,7 +151,8 @@ func TestConcurrentOtherBytes(t *testing.T) {
 	}
 }
 
-// TestConcurrentMoves: moves at once come one after the other; of those that expect the same state, one succeeds.
+// TestConcurrentMoves: concurrent promotions form one history, each from where the one before led. Of those that expect
+// the same state, one moves the alias. Concurrent rollbacks from one version go back once.
 func TestConcurrentMoves(t *testing.T) {
 	s := jostled()
 	r := registry.New(s)
@@ -209,7 +214,8 @@ func TestConcurrentMoves(t *testing.T) {
 
 var errCrash = errors.New("the process died")
 
-// story is the life of a model, in steps, each repeated until it succeeds.
+// story returns the life of a model in steps: three versions, each promoted, a rollback, and another alias. Each step
+// may be repeated after a crash.
 func story(t *testing.T) []func(r *registry.Registry) error {
 	ctx := t.Context()
 	do := func(key string, day int) func(r *registry.Registry) error {
@@ -232,7 +238,8 @@ func story(t *testing.T) []func(r *registry.Registry) error {
 	}
 }
 
-// tell runs the story in a process that dies at its write k, and continues in a new process that does not.
+// tell runs the story in a process that dies at its k-th write, and from the step of its death on in a new process that
+// does not die. died is false if the story has fewer writes.
 func tell(t *testing.T, s blob.Store, k int, landed bool) (died bool) {
 	t.Helper()
 	process := registry.New(mortal(s, k, landed))
@@ -249,8 +256,8 @@ func tell(t *testing.T, s blob.Store, k int, landed bool) (died bool) {
 	return died
 }
 
-// TestDyingAtEveryWrite: whichever write is the last of a process, and whether or not it took effect, the next process
-// ends with the same objects.
+// TestDyingAtEveryWrite: a process dies at its k-th write, which takes effect or not, and another one continues the
+// story. For every k, the history and all objects are those of a story without a death.
 func TestDyingAtEveryWrite(t *testing.T) {
 	calm := blob.Memory()
 	if tell(t, calm, 1<<30, false) {
@@ -258,7 +265,7 @@ func TestDyingAtEveryWrite(t *testing.T) {
 	}
 	want, wantHistory := snapshot(t, calm), history(t, registry.New(calm), "ctr")
 	if len(wantHistory) != 8 {
-		t.Fatalf("%d events", len(wantHistory))
+		t.Fatalf("the story without a death has %d events, want 8", len(wantHistory))
 	}
 	tried := 0
 	for _, landed := range []bool{false, true} {
@@ -285,12 +292,13 @@ func TestDyingAtEveryWrite(t *testing.T) {
 		}
 	}
 	if tried < 2*30 {
-		t.Errorf("only %d crashes", tried)
+		t.Errorf("the process died in %d stories, want at least 60, or the test shows little", tried)
 	}
 }
 
-// TestDyingAndBeingOvertaken: after the crash another key registers, then the first comes back, with other bytes and a
-// later time. It gets the number that it had claimed or, if it had claimed none, the next.
+// TestDyingAndBeingOvertaken: a process dies while it registers under a key. Another key is registered, and then the
+// first one again, with other files. The two have the numbers 1 and 2, in either order, and the first has its new
+// files. Only if the first version had been complete, its new files are a conflict.
 func TestDyingAndBeingOvertaken(t *testing.T) {
 	ctx := t.Context()
 	for _, landed := range []bool{false, true} {
@@ -323,7 +331,8 @@ func TestDyingAndBeingOvertaken(t *testing.T) {
 			}
 			if again, err := r.Register(ctx, "ctr", "first", files("new"), info(3)); err != nil ||
 				!reflect.DeepEqual(again, first) {
-				t.Errorf("write %d: %+v, %v", k, again, err)
+				t.Errorf("write %d, registered once more: got %+v, error %v; want the same version, %+v", k, again, err,
+					first)
 			}
 			if models, err := r.Models(ctx); err != nil || len(models) != 1 {
 				t.Errorf("write %d: models %v, %v; want one", k, models, err)
@@ -332,7 +341,9 @@ func TestDyingAndBeingOvertaken(t *testing.T) {
 	}
 }
 
-// TestBytesOfADeadAttemptStandAside also checks where the new bytes are stored.
+// TestBytesOfADeadAttemptStandAside: a process dies after writing its files, but before its version is complete. Other
+// files under the same key are then stored beside those that differ, under a name with their checksum; a file with the
+// same bytes keeps its name.
 func TestBytesOfADeadAttemptStandAside(t *testing.T) {
 	s := blob.Memory()
 	m := mortal(s, 7, false) // claim, model, key, three files; the version is lost
@@ -349,7 +360,8 @@ func TestBytesOfADeadAttemptStandAside(t *testing.T) {
 	}
 }
 
-// TestLostAnswers: a store that does each write and loses the answer ends with the same objects.
+// TestLostAnswers: over a store that does each write but loses the answer, so that its client's retry is told of a
+// conflict, the story succeeds and ends with the same objects.
 func TestLostAnswers(t *testing.T) {
 	s, calm := blob.Memory(), blob.Memory()
 	// The client writes again, and is told that it lost a race.
@@ -377,8 +389,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestLostAnswerAndARival: a promotion lands but its answer is lost, and a rival moves the alias on before the writer
-// looks: both promotions succeed, and the alias stays at the rival's version.
+// TestLostAnswerAndARival: a promotion takes effect but its answer is lost, and another caller moves the alias on
+// before the first one looks. Both promotions succeed, and the alias stays where the other caller moved it.
 func TestLostAnswerAndARival(t *testing.T) {
 	s := blob.Memory()
 	calm := registry.New(s)
@@ -408,8 +420,8 @@ func TestLostAnswerAndARival(t *testing.T) {
 	}
 }
 
-// TestMovesWithoutCopies: if no copy of an event can be written, the alias stays where it is after one move, and
-// nothing is lost.
+// TestMovesWithoutCopies: if no event can be copied into the history, the first move of an alias succeeds, and its
+// event is read from the alias. The next move fails, since it would overwrite that event.
 func TestMovesWithoutCopies(t *testing.T) {
 	s := blob.Memory()
 	r := registry.New(s)

@@ -9,7 +9,8 @@ import (
 	"coppice/internal/must"
 )
 
-// FuzzRecords checks that a decoded record refers only to valid names, and survives being written again.
+// FuzzRecords: any bytes are refused as a record, or decoded into one that refers only to objects of its own version
+// and is the same after it was written and read again.
 func FuzzRecords(f *testing.F) {
 	at := time.Date(2026, 11, 21, 1, 2, 3, 4, time.UTC)
 	v := Version{Model: "ctr", Number: 3, Key: "k",
@@ -39,7 +40,8 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// survives writes what was read from data, if it can be read, and reads it again.
+// survives decodes data as a record of type T, passes it to look, which may be nil, and checks that writing it and
+// reading it again gives the same bytes. Data that cannot be decoded are fine.
 func survives[T any](t *testing.T, data []byte, check func(*T) error, look func(T)) {
 	t.Helper()
 	record, err := decode("object", data, check)
@@ -62,7 +64,8 @@ func survives[T any](t *testing.T, data []byte, check func(*T) error, look func(
 	}
 }
 
-// TestObjectNames: an object's name is read in one spelling only, and as what it was made of.
+// TestObjectNames: the name of a version's object is split into number and file if it is spelled as the registry
+// does, and is not valid otherwise. The name of an event is read back as it was made.
 func TestObjectNames(t *testing.T) {
 	for object, want := range map[string]struct {
 		number int

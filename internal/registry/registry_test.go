@@ -20,26 +20,30 @@ import (
 	"coppice/internal/registry"
 )
 
-// day is a time n days after the first.
+// day returns a time n days after the first.
 func day(n int) time.Time { return time.Date(2026, 11, 1+n, 12, 0, 0, 500, time.UTC) }
 
+// info returns what describes a version that is registered on day n.
 func info(n int) registry.Info {
 	return registry.Info{At: day(n), By: "aggregator", Why: "winner of a sweep",
 		Metrics: map[string]float64{"log_loss": 0.25}, Labels: map[string]string{"sweep": "s"}}
 }
 
+// act returns an act of ada's on day n.
 func act(n int, why string) registry.Act { return registry.Act{By: "ada", Why: why, At: day(n)} }
 
+// files returns a version's three files, of which model.txt contains the text.
 func files(text string) map[string][]byte {
 	return map[string][]byte{"model.txt": []byte("model " + text), "calibrator.json": []byte("{}"), "empty": {}}
 }
 
+// register registers files that contain the key under it.
 func register(t *testing.T, r *registry.Registry, model, key string) registry.Version {
 	t.Helper()
 	return must.Get(r.Register(t.Context(), model, key, files(key), info(0)))(t)
 }
 
-// snapshot is the contents of every object.
+// snapshot returns the contents of every object, by name.
 func snapshot(t *testing.T, s blob.Store) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -82,10 +86,10 @@ func TestRegisterAndRead(t *testing.T) {
 		t.Errorf("registering sweep-b again: %+v, %v, expected version 2 with its first time", again, err)
 	}
 	if !maps.Equal(before, snapshot(t, s)) {
-		t.Error("registering again changed something")
+		t.Error("registering again changed some object, want none changed")
 	}
 	if _, ok := before["registry/ctr/versions/2/model.txt"]; !ok {
-		t.Error("model.txt does not lie where people look for it")
+		t.Error("there is no object registry/ctr/versions/2/model.txt, where people look for it; want one")
 	}
 	register(t, r, "another", "sweep-a")
 	if models, err := r.Models(t.Context()); err != nil || !slices.Equal(models, []string{"another", "ctr"}) {
@@ -150,7 +154,8 @@ func TestSameKeyOtherBytes(t *testing.T) {
 	}
 }
 
-// TestAliases: an alias moves only from where its caller expects it, forth and back, and remembers its way.
+// TestAliases: an alias is promoted, rolled back and set only from where the caller expects it to be, and keeps the
+// versions that it can be rolled back to. Repeating a call changes nothing. The history has all moves.
 func TestAliases(t *testing.T) {
 	r := registry.New(blob.Memory())
 	ctx := t.Context()
@@ -160,9 +165,9 @@ func TestAliases(t *testing.T) {
 	steps := []struct {
 		what string
 		do   func() (registry.Alias, error)
-		at   int
-		past []int
-		err  string
+		at   int    // the champion's version after the step
+		past []int  // to which it can be rolled back
+		err  string // of the step; empty for none
 	}{
 		{"promote 1", func() (registry.Alias, error) {
 			return r.Promote(ctx, "ctr", 1, registry.Expect{}, act(1, "first"))
@@ -241,11 +246,13 @@ func TestAliases(t *testing.T) {
 	}
 }
 
+// history returns a model's history, which must be intact.
 func history(t *testing.T, r *registry.Registry, model string) []registry.Event {
 	t.Helper()
 	return must.Get(r.History(t.Context(), model))(t)
 }
 
+// describe returns events as text, without times and checksums.
 func describe(events []registry.Event) []string {
 	var out []string
 	for _, e := range events {
@@ -255,7 +262,8 @@ func describe(events []registry.Event) []string {
 	return out
 }
 
-// TestHistoryTrustsSequencesMoreThanClocks: a move whose clock was behind stays after the previous move.
+// TestHistoryTrustsSequencesMoreThanClocks: in the history, the moves of an alias stay in their sequence, and after the
+// registration of their version, although the clocks of those who made them say otherwise.
 func TestHistoryTrustsSequencesMoreThanClocks(t *testing.T) {
 	r := registry.New(blob.Memory())
 	ctx := t.Context()
@@ -295,7 +303,8 @@ func TestPastIsBounded(t *testing.T) {
 	}
 }
 
-// TestNotFound: what is not there is an error of that kind, which says what there is.
+// TestNotFound: the error for a model, version, alias or file that does not exist is of kind NotFound, and says what
+// exists or what may have been meant.
 func TestNotFound(t *testing.T) {
 	r := registry.New(blob.Memory())
 	ctx := t.Context()
@@ -344,7 +353,7 @@ func contents(t *testing.T, s blob.Store, object string) string {
 	return string(text)
 }
 
-// chained is a model with three versions, each of which became the champion.
+// chained returns a registry, and its store, of a model with three versions, each of which became the champion.
 func chained(t *testing.T) (blob.Store, *registry.Registry) {
 	t.Helper()
 	s := blob.Memory()
@@ -356,7 +365,8 @@ func chained(t *testing.T) (blob.Store, *registry.Registry) {
 	return s, r
 }
 
-// TestVerifyWholeHistory: versions, files and the chain of moves are checked, and its end is returned.
+// TestVerifyWholeHistory: Verify of an intact model counts its versions, files and moves, and returns the last move
+// of the champion.
 func TestVerifyWholeHistory(t *testing.T) {
 	_, r := chained(t)
 	must.Get(r.Rollback(t.Context(), "ctr", registry.Champion, 0, registry.Expect{Version: 3},
@@ -372,7 +382,8 @@ func TestVerifyWholeHistory(t *testing.T) {
 	}
 }
 
-// If anything is changed in a history, a version's record or a file, Verify names the object.
+// TestVerifyNoticesEveryChange: if a move, an alias, a version's record or a file is changed, Verify returns an error
+// of kind Damaged that names the object, or the next move, whose checksum of it is wrong.
 func TestVerifyNoticesEveryChange(t *testing.T) {
 	const history, champion = "registry/ctr/history/champion/", "registry/ctr/aliases/champion.json"
 	for name, tc := range map[string]struct{ object, old, fresh, named string }{
@@ -407,7 +418,8 @@ func TestVerifyNoticesEveryChange(t *testing.T) {
 	}
 }
 
-// A consistent history that belongs to another alias, or was cut and continued, does not verify either.
+// TestVerifyNoticesAnotherHistory: Verify notices a first move that was copied from another alias's history, with the
+// alias's name replaced.
 func TestVerifyNoticesAnotherHistory(t *testing.T) {
 	s, r := chained(t)
 	must.Get(r.SetAlias(t.Context(), "ctr", "canary", 2, registry.Expect{}, act(5, "watch")))(t)
@@ -418,8 +430,8 @@ func TestVerifyNoticesAnotherHistory(t *testing.T) {
 	}
 }
 
-// TestAMoveBeginsWhereTheLastOneEnded: an event written by hand claims a previous version at which the alias was not,
-// or does not hold the SHA-256 of what was before it.
+// TestAMoveBeginsWhereTheLastOneEnded: a first move that was written by hand is damaged if it starts from a version,
+// where the alias was not, or if it does not have the SHA-256 with which a history begins.
 func TestAMoveBeginsWhereTheLastOneEnded(t *testing.T) {
 	const mallory = `{"format":1,"model":"ctr","kind":"promoted","alias":"champion","sequence":1,"from":%FROM,` +
 		`"to":2,"by":"mallory","why":"x","at":"2026-11-01T00:00:00Z","previous":"%PREVIOUS"}`

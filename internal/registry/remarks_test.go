@@ -15,7 +15,8 @@ import (
 	"coppice/internal/registry"
 )
 
-// TestMarks: a mark is kept once, in the version's history; what is no mark is refused.
+// TestMarks: marking a version as bad adds one event to the history, also if it is repeated. A mark without a reason,
+// or on a version that does not exist, is an error, and a remark of an unknown kind is damage.
 func TestMarks(t *testing.T) {
 	s, r := chained(t)
 	ctx := t.Context()
@@ -42,11 +43,12 @@ func TestMarks(t *testing.T) {
 		t.Errorf("a remark of no known kind: got %v, want an error of kind Damaged", err)
 	}
 	if err := r.MarkBad(ctx, "ctr", 9, act(7, "x")); !problem.Is(err, problem.NotFound) {
-		t.Errorf("a mark on a version that is not there: %v", err)
+		t.Errorf("a mark on a version that is not there: got error %v, want one of kind NotFound", err)
 	}
 }
 
-// A version that was marked bad is no longer promoted, and rolling back skips it.
+// TestRollbackPassesOverBadVersions: a version that is marked bad cannot be promoted, and rolling back skips it. Once
+// the mark is cleared, it can be promoted. If all earlier versions are bad, rolling back is an error that names them.
 func TestRollbackPassesOverBadVersions(t *testing.T) {
 	_, r := chained(t)
 	ctx := t.Context()
@@ -58,11 +60,11 @@ func TestRollbackPassesOverBadVersions(t *testing.T) {
 	if _, err := r.Promote(ctx, "ctr", 2, registry.Expect{Version: 1}, act(5, "again")); !problem.Is(err,
 		problem.Conflict) ||
 		!strings.Contains(err.Error(), "broken labels") {
-		t.Errorf("promoting a bad version: got %v, want a BadError that says why it is bad", err)
+		t.Errorf("promoting a bad version: got error %v, want one of kind Conflict that says why it is bad", err)
 	}
 	must.Do(t, r.ClearBad(ctx, "ctr", 2, act(6, "labels were right")))
 	if _, err := r.Promote(ctx, "ctr", 2, registry.Expect{Version: 1}, act(7, "again")); err != nil {
-		t.Errorf("promoting a version that was cleared: %v", err)
+		t.Errorf("promoting a version that was cleared: got error %v, want none", err)
 	}
 	must.Do(t, r.MarkBad(ctx, "ctr", 1, act(8, "x")))
 	if _, err := r.Rollback(ctx, "ctr", registry.Champion, 0, registry.Expect{Version: 2},
@@ -72,7 +74,8 @@ func TestRollbackPassesOverBadVersions(t *testing.T) {
 	}
 }
 
-// TestAliasesOfOnesOwn: an alias may be removed and set again, with one history; the champion stays.
+// TestAliasesOfOnesOwn: an alias can be set, removed and set again, and its moves form one history. The champion
+// cannot be removed.
 func TestAliasesOfOnesOwn(t *testing.T) {
 	_, r := chained(t)
 	ctx := t.Context()
@@ -101,9 +104,11 @@ func TestAliasesOfOnesOwn(t *testing.T) {
 	}
 }
 
-// TestDelete: a version that no alias points at is deleted for good, with its number, its key and the reason.
+// TestDelete: a version at which an alias points cannot be deleted. A deleted version can no longer be read, found,
+// promoted or registered again, each with an error that says why, and rolling back skips it. Its number is not used
+// again, and its objects are listed as left over.
 func TestDelete(t *testing.T) {
-	s, r := chained(t)
+	_, r := chained(t)
 	ctx := t.Context()
 	must.Get(r.SetAlias(ctx, "ctr", "canary", 2, registry.Expect{}, act(3, "watch")))(t)
 	for n, alias := range map[int]string{3: "champion", 2: "canary"} {
@@ -145,11 +150,10 @@ func TestDelete(t *testing.T) {
 	if err != nil || len(left) != 4 || !slices.Contains(left, "registry/ctr/versions/2/model.txt") {
 		t.Errorf("leftover %q, %v, want three files and the record", left, err)
 	}
-	_ = s
 }
 
-// TestDeletingWhatIsBeingPromoted: if either of the two happens between the other's look and its write, no alias points
-// at a deleted version afterwards.
+// TestDeletingWhatIsBeingPromoted: version 1 is promoted just before or just after the write that deletes it, or the
+// other way round. Not both succeed, and no alias points at a deleted version afterwards.
 func TestDeletingWhatIsBeingPromoted(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		s, calm := chained(t)
@@ -168,7 +172,8 @@ func TestDeletingWhatIsBeingPromoted(t *testing.T) {
 	}
 }
 
-// meanwhile runs something else just before, or just after, the first write of an object whose name has the part.
+// meanwhile returns store s, which calls do once: just before, or with after just after, the first write of an object
+// whose name contains part.
 func meanwhile(s blob.Store, part string, after bool, do func()) blob.Store {
 	var once sync.Once
 	act := func(call blobtest.Call, name string, now bool) {
@@ -187,15 +192,17 @@ func meanwhile(s blob.Store, part string, after bool, do func()) blob.Store {
 		}}
 }
 
-// agree checks that not both have succeeded, and that the objects match the answers.
+// agree checks the errors of a promotion and a deletion of version 1: not both are nil, and the champion is version 1
+// only if the promotion succeeded. It can be read, and the history is intact.
 func agree(t *testing.T, r *registry.Registry, name string, promoted, deleted error) {
 	t.Helper()
 	if promoted == nil && deleted == nil {
-		t.Errorf("%s: both succeeded", name)
+		t.Errorf("%s: both succeeded, want one of them to fail", name)
 	}
 	a, err := r.Alias(t.Context(), "ctr", registry.Champion)
 	if err != nil || (a.Version == 1) != (promoted == nil) {
-		t.Errorf("%s: the champion is version %d (%v), and promoting ended with %v", name, a.Version, err, promoted)
+		t.Errorf("%s: the champion is version %d (error %v), and promoting ended with error %v; want version 1 only "+
+			"without an error", name, a.Version, err, promoted)
 	}
 	if _, err := r.Get(t.Context(), "ctr", ""); err != nil {
 		t.Errorf("%s: the champion cannot be read: %v (promoted %v, deleted %v)", name, err, promoted, deleted)
@@ -205,8 +212,8 @@ func agree(t *testing.T, r *registry.Registry, name string, promoted, deleted er
 	}
 }
 
-// TestDamagedVersions: an alias is moved to no version of which a file is damaged or gone, and rolling back passes over
-// it.
+// TestDamagedVersions: an alias cannot be moved, or rolled back, to a version with a damaged file. Rolling back without
+// naming a version skips it.
 func TestDamagedVersions(t *testing.T) {
 	s, r := chained(t)
 	ctx := t.Context()

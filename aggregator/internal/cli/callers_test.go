@@ -29,7 +29,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// guests accepts callers by their whole Authorization header; package idtoken tests real tokens.
+// guests is an authenticator that knows callers by their whole Authorization header, each with the error for it, or
+// nil if the caller is accepted. Package idtoken tests real tokens.
 type guests map[string]error
 
 func (g guests) Verify(_ context.Context, authorization string) (string, error) {
@@ -51,8 +52,8 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, errors.New("unread")
 }
 
-// TestOnlyCallersAreLetIn: a request without a caller's token is refused before its body is read, and no token is in
-// the log.
+// TestOnlyCallersAreLetIn: a request without an accepted token is refused before its body is read. The caller is told
+// the status alone; the reason is in the log, without the token.
 func TestOnlyCallersAreLetIn(t *testing.T) {
 	const good, other, unsure = "Bearer very.secret.token", "Bearer anothers.secret.token", "Bearer unsure.secret.token"
 	known := guests{good: nil, other: &refusal{http.StatusForbidden, errors.New("eve may not call")},
@@ -93,11 +94,11 @@ func TestOnlyCallersAreLetIn(t *testing.T) {
 			rec := httptest.NewRecorder()
 			handler(a, known, func(context.Context) {}).ServeHTTP(rec, r)
 			if rec.Code != tc.want || !strings.Contains(log.String(), tc.log) {
-				t.Errorf("%d, want %d; log %s", rec.Code, tc.want, log.String())
+				t.Errorf("status %d, log %s; want %d, and a log that says %q", rec.Code, log.String(), tc.want, tc.log)
 			}
 			if all := log.String() + rec.Body.String(); strings.Contains(all, "secret") || strings.Contains(all,
 				"made.up") {
-				t.Errorf("the token is told: %s", all)
+				t.Errorf("the token is in the log or the answer, want it in neither: %s", all)
 			}
 			if body := rec.Body.String(); rec.Code >= 401 && rec.Code <= 403 &&
 				strings.TrimSpace(body) != http.StatusText(rec.Code) {
@@ -132,16 +133,16 @@ func TestStrangersAreAnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// TestNobodyIsLetInByAccident: an address that other machines reach is not served without checking callers, nor with
-// half of what that needs.
+// TestNobodyIsLetInByAccident: if other machines can reach the address, the settings for checking callers are
+// required. On an address of this machine, there may be none, but not half of them.
 func TestNobodyIsLetInByAccident(t *testing.T) {
 	far, near := &net.TCPAddr{IP: net.IPv4zero, Port: 8080}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}
 	both := map[string]string{"COPPICE_AUDIENCE": "a", "COPPICE_CALLERS": "x@y.z,v@w.z"}
 	for name, tc := range map[string]struct {
 		at      net.Addr
 		env     map[string]string
-		checked bool
-		refuses string
+		checked bool   // there is an authenticator
+		refuses string // part of the error; empty for none
 	}{
 		"in the cloud":          {at: far, env: both, checked: true},
 		"this machine, checked": {at: near, env: both, checked: true},
@@ -172,12 +173,14 @@ func TestNobodyIsLetInByAccident(t *testing.T) {
 		got, err := w.callersAt(t.Context(), tc.at)
 		if (got != nil) != tc.checked || (err != nil) != (tc.refuses != "") || err != nil &&
 			!strings.Contains(err.Error(), tc.refuses) {
-			t.Errorf("%s: callers %v, error %v; want what the case says", name, got, err)
+			t.Errorf("%s: callers %v, error %v; want them checked: %t, and an error that says %q", name, got, err,
+				tc.checked, tc.refuses)
 		}
 	}
 }
 
-// TestServeRefusesTheWorld starts the command as a careless deployment would.
+// TestServeRefusesTheWorld: serving all addresses without settings for callers ends with the exit code of a wrong
+// setup, and a port that does not exist with that of a wrong input.
 func TestServeRefusesTheWorld(t *testing.T) {
 	var out lockedBuffer
 	if code := Run(t.Context(), world(&out, blob.Memory(), "serve", "--listen",
@@ -202,20 +205,23 @@ func (r *refusal) HTTPStatus() int { return r.status }
 
 var errBroken = errors.New("storage is out of reach")
 
+// unreachable is a hook of a store that fails every call.
 func unreachable(context.Context, string) error { return errBroken }
 
+// aggregator returns an aggregator whose other buckets are empty.
 func aggregator(sweeps blob.Store) *conclude.Aggregator {
 	return &conclude.Aggregator{Datasets: blob.Memory(), Sweeps: sweeps, Registry: registry.New(blob.Memory()),
 		Now: time.Now, Log: program.Logger(io.Discard, program.LogOrigin{})}
 }
 
+// push returns the body of a Pub/Sub push with a message of these data.
 func push(data string) string {
 	return `{"message":{"data":"` + base64.StdEncoding.EncodeToString([]byte(data)) +
 		`","messageId":"1"},"subscription":"s"}`
 }
 
-// TestEndpoints: each endpoint's status says whether Pub/Sub or the scheduler is to send again: only a fault of the
-// store is worth it.
+// TestEndpoints: the status of an answer says whether Pub/Sub or the scheduler should send again. It is 5xx, which
+// asks for that, only after an error of the store, whose text is not in the answer.
 func TestEndpoints(t *testing.T) {
 	message, _ := json.Marshal(sweep.ScoreMessage{Format: 1, Sweep: "night-1"})
 	fine, bad := aggregator(blob.Memory()), aggregator(blobtest.Before(blob.Memory(), blobtest.List, unreachable))
@@ -253,7 +259,7 @@ func TestEndpoints(t *testing.T) {
 			handler(tc.a, nil, func(context.Context) {}).ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(),
 				tc.method, tc.path, strings.NewReader(tc.body)))
 			if rec.Code != tc.want {
-				t.Errorf("%d, want %d: %s", rec.Code, tc.want, rec.Body)
+				t.Errorf("status %d, want %d; the answer is %s", rec.Code, tc.want, rec.Body)
 			}
 			if strings.Contains(rec.Body.String(), errBroken.Error()) {
 				t.Error("the answer tells a stranger what failed inside")
@@ -265,6 +271,7 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
+// world returns the setup of a program with these arguments, whose backends are in memory and whose output goes to out.
 func world(out io.Writer, sweeps blob.Store, args ...string) Setup {
 	env := map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "d", "COPPICE_SWEEPS_BUCKET": "s",
 		"COPPICE_REGISTRY_BUCKET": "r"}
@@ -278,12 +285,12 @@ func world(out io.Writer, sweeps blob.Store, args ...string) Setup {
 	}
 }
 
-// lockedBuffer is a log that tests can wait for.
+// lockedBuffer is a log that tests can wait for: it closes seen when the log contains wants.
 type lockedBuffer struct {
 	mu    sync.Mutex
 	b     bytes.Buffer
 	wants string
-	seen  chan struct{}
+	seen  chan struct{} // nil once it is closed, or if nobody waits
 }
 
 func (l *lockedBuffer) Write(p []byte) (int, error) {
@@ -303,7 +310,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// TestServeEndsWhenTold: serve ends without an error when its context does.
+// TestServeEndsWhenTold: serve ends with exit code 0 when its context ends, and with another one if it cannot listen.
 func TestServeEndsWhenTold(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	serving := make(chan struct{})
@@ -317,7 +324,7 @@ func TestServeEndsWhenTold(t *testing.T) {
 	}
 	var l lockedBuffer
 	if code := Run(t.Context(), world(&l, blob.Memory(), "serve", "--listen", "nowhere:1")); code == 0 {
-		t.Error("listened nowhere")
+		t.Error("serve on a host that does not exist ended with exit code 0, want another one")
 	}
 }
 
@@ -333,8 +340,8 @@ func TestMissingEnvironment(t *testing.T) {
 	}
 }
 
-// TestAPushExportsBeforeItAnswers: after the answer, the CPU may be gone. A collector that refuses does not fail the
-// request.
+// TestAPushExportsBeforeItAnswers: metrics are exported once before a request is answered, since Cloud Run may take
+// the CPU away after the answer. A collector that refuses them does not fail the request.
 func TestAPushExportsBeforeItAnswers(t *testing.T) {
 	for name, status := range map[string]int{"takes": http.StatusOK, "refuses": http.StatusBadRequest} {
 		for _, path := range []string{"/push", "/reconcile"} {
@@ -372,7 +379,7 @@ func TestAPushExportsBeforeItAnswers(t *testing.T) {
 	}
 }
 
-// served is the address in the log line that announces the server.
+// served returns the address in the log line that announces the server.
 func served(t *testing.T, log string) string {
 	t.Helper()
 	for text := range strings.Lines(log) {
