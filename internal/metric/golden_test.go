@@ -16,7 +16,7 @@ import (
 	"coppice/internal/must"
 )
 
-// table reads testdata/NAME/rows.csv by column.
+// table returns the columns of testdata/NAME/rows.csv, by name.
 func table(t *testing.T, name string) map[string][]string {
 	t.Helper()
 	f := must.Get(os.Open(filepath.Join("testdata", name, "rows.csv")))(t)
@@ -50,6 +50,7 @@ func float32s(t *testing.T, words []string) []float32 {
 	return out
 }
 
+// wants returns testdata/NAME/want.json: by kind of rows and metric, the expected value.
 func wants(t *testing.T, name string) map[string]map[string]float64 {
 	t.Helper()
 	data := must.Get(os.ReadFile(filepath.Join("testdata", name, "want.json")))(t)
@@ -66,6 +67,7 @@ func lookup(t *testing.T, name string) metric.Metric {
 	return must.Get(metric.Lookup(name))(t)
 }
 
+// compare fails the test unless the metrics have the wanted values, by name, but for rounding.
 func compare(t *testing.T, in metric.Input, want map[string]float64) {
 	t.Helper()
 	var e metric.Evaluator
@@ -116,7 +118,7 @@ func TestRegressionAgainstScikitLearn(t *testing.T) {
 	}
 }
 
-// TestRankingAgainstScikitLearn: metrics of an order within groups are scikit-learn's, with and without weights.
+// TestRankingAgainstScikitLearn: ranking metrics are scikit-learn's, with and without weights.
 func TestRankingAgainstScikitLearn(t *testing.T) {
 	rows := table(t, "ranking")
 	group := make([]uint64, len(rows["group"]))
@@ -135,8 +137,8 @@ func TestRankingAgainstScikitLearn(t *testing.T) {
 	}
 }
 
-// TestMeanAveragePrecision compares with LightGBM's formula (src/metric/map_metric.hpp), averaged over all orders of
-// rows with equal predictions.
+// TestMeanAveragePrecision: map is LightGBM's formula (src/metric/map_metric.hpp), averaged over all orders of rows
+// with equal predictions. There are 40 groups of up to six rows with few distinct predictions, so many are equal.
 func TestMeanAveragePrecision(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	var in metric.Input
@@ -166,11 +168,13 @@ func TestMeanAveragePrecision(t *testing.T) {
 			total += weight
 		}
 		if want /= total; math.Abs(got-want) > 1e-12 {
-			t.Errorf("%s is %v, over all orders %v", name, got, want)
+			t.Errorf("%s is %v, want %v, the mean over all orders", name, got, want)
 		}
 	}
 }
 
+// overOrders returns a group's average precision by LightGBM's formula, averaged over all orders of its rows in which
+// predictions descend.
 func overOrders(in metric.Input, rows []int, places int) float64 {
 	sum, orders := 0.0, 0
 	var try func(k int)
@@ -207,7 +211,8 @@ func overOrders(in metric.Input, rows []int, places int) float64 {
 	return sum / float64(orders)
 }
 
-// Rows of one rank stay together, and no row is lost: the sums of the bins are the sums of the rows.
+// TestBins: Bins makes at most as many bins as asked for, by ascending rank. Rows of the same rank stay together. The
+// sums over all bins are those over all rows, and the order of rows does not matter. There are 5,000 rows of 20 ranks.
 func TestBins(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	in := metric.Input{}
@@ -261,7 +266,8 @@ func TestBins(t *testing.T) {
 	}
 }
 
-// TestOfConstant: what the shares of the classes score alone is what the metric says of predicting them for each row.
+// TestOfConstant: OfConstant of the classes' shares is the metric's value if these shares are predicted for every row.
+// It is not defined for shares that are none or that give one class all rows.
 func TestOfConstant(t *testing.T) {
 	const rows = 40
 	for _, tc := range []struct {
@@ -309,7 +315,8 @@ func TestOfConstant(t *testing.T) {
 	}
 }
 
-// TestOfOne: one score for all rows leaves those of a group in random order, and the mean label is the best number.
+// TestOfOne: with groups, OfOne is the mean of a metric over all orders of each group's rows. Without, it is the
+// metric's value for predicting the mean label. Unknown metrics and r2 are left out.
 func TestOfOne(t *testing.T) {
 	in := metric.Input{Label: []float32{2, 0, 1, 1, 0}, Group: []uint64{1, 1, 1, 2, 2}}
 	ndcg := must.Get(metric.Lookup("ndcg@2"))(t)
@@ -326,7 +333,7 @@ func TestOfOne(t *testing.T) {
 		t.Errorf("in random order: got %v, want ndcg@2 %v", got, want)
 	}
 
-	// mean 2.5, squares 4.5, .25 and 12.25
+	// The weighted mean is 2.5; squared errors are 2 x 2.25, .25 and 12.25.
 	numbers := metric.Input{Label: []float32{1, 2, 6}, Weight: []float32{2, 1, 1}}
 	got = metric.OfOne(numbers, "rmse", "mae", "r2")
 	if len(got) != 2 || math.Abs(got["rmse"]-math.Sqrt(17.0/4)) > 1e-12 || math.Abs(got["mae"]-7.0/4) > 1e-12 {

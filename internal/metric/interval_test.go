@@ -15,7 +15,8 @@ import (
 	"coppice/internal/must"
 )
 
-// reference is what testdata/clicks/reference.py makes of one metric.
+// reference is what testdata/clicks/reference.py computes for a metric: its values for the new and the old predictions,
+// and the standard errors of the new value and of the difference.
 type reference struct {
 	New      float64 `json:"new"`
 	Old      float64 `json:"old"`
@@ -23,8 +24,9 @@ type reference struct {
 	Error    float64 `json:"error"`
 }
 
-// TestClicksAgainstNumpy: metrics of clicks, their differences and standard errors are those of
-// testdata/clicks/reference.py, where column tied has the new predictions and pred the old ones.
+// TestClicksAgainstNumpy: the values, differences and standard errors of six metrics are those that
+// testdata/clicks/reference.py computes with numpy, with and without weights. The new predictions are column tied of
+// the rows, the old ones column pred.
 func TestClicksAgainstNumpy(t *testing.T) {
 	data := must.Get(os.ReadFile(filepath.Join("testdata", "clicks", "want.json")))(t)
 	var want map[string]map[string]reference
@@ -59,8 +61,8 @@ func TestClicksAgainstNumpy(t *testing.T) {
 	}
 }
 
-// TestRatioIsRatedByItsDistanceFromOne: of calibration ratios the one nearest to 1 is best, half and twice are as far,
-// and 0 is not infinitely far.
+// TestRatioIsRatedByItsDistanceFromOne: the best calibration ratio is the one nearest to 1. A half and two are equally
+// far from it, and 0 is not infinitely far.
 func TestRatioIsRatedByItsDistanceFromOne(t *testing.T) {
 	m := lookup(t, "calibration_ratio")
 	near(t, "half", m.Score(0.5), math.Ln2)
@@ -70,7 +72,7 @@ func TestRatioIsRatedByItsDistanceFromOne(t *testing.T) {
 			m.Score(0.8), m.Maximize)
 	}
 	if math.IsInf(m.Score(0), 0) {
-		t.Error("the score of 0 is infinite, and no result can hold it")
+		t.Errorf("the score of 0 is %v, want a finite one, since JSON has no other", m.Score(0))
 	}
 	_, err := m.Eval(metric.Input{Label: []float32{0, 0}, Pred: []float64{0.1, 0.2}})
 	if err == nil || !strings.Contains(err.Error(), "all labels are the same") {
@@ -78,8 +80,8 @@ func TestRatioIsRatedByItsDistanceFromOne(t *testing.T) {
 	}
 }
 
-// Every metric's interval holds its value, is the same again, and widens with the confidence; of equal predictions the
-// gain is 0.
+// TestIntervals: every metric's interval is the same if computed again with the same seed, and is wider for a higher
+// confidence. The gain of predictions over themselves is 0, and they are neither better nor worse.
 func TestIntervals(t *testing.T) {
 	in := rows(rand.New(rand.NewPCG(5, 0)), 600, 0, true)
 	for _, m := range all(t, metric.Binary, metric.Regression, metric.Ranking) {
@@ -90,20 +92,21 @@ func TestIntervals(t *testing.T) {
 		wide, _ := m.Interval(in, metric.Confidence{Level: 0.99, Samples: 200, Seed: 3})
 		again, _ := m.Interval(in, metric.Confidence{Level: 0.8, Samples: 200, Seed: 3})
 		if narrow != again {
-			t.Errorf("%s: %+v, and with the same seed %+v", m.Name, narrow, again)
+			t.Errorf("%s: %+v, and again with the same seed %+v; want the same", m.Name, narrow, again)
 		}
 		if !(wide.Low <= narrow.Low && narrow.Low <= narrow.High && narrow.High <= wide.High &&
 			(wide.Low < wide.High || wide.Error == 0)) {
-			t.Errorf("%s: at 80 %% %+v, at 99 %% %+v: not within", m.Name, narrow, wide)
+			t.Errorf("%s: at 80 %% %+v, at 99 %% %+v; want the first within the second", m.Name, narrow, wide)
 		}
 		same, err := m.Compare(in, in.Pred, metric.Confidence{Samples: 50})
 		if err != nil || same.Gain != 0 || same.Low != 0 || same.High != 0 || same.Better(0) || same.Worse() {
-			t.Errorf("%s: equal predictions compare as %+v, %v", m.Name, same, err)
+			t.Errorf("%s: equal predictions compare as %+v, %v; want a gain of 0 from 0 to 0", m.Name, same, err)
 		}
 	}
 }
 
-// What resampling says of a value's spread agrees with the spread of the value over samples.
+// TestBootstrapAgreesWithNewSamples: the standard error that resampling gives is, on average, within 25 % of the
+// standard deviation of the metric over 100 independent samples.
 func TestBootstrapAgreesWithNewSamples(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 0))
 	for _, name := range []string{"average_precision", "ece", "precision@10%", "lift@5%"} {
@@ -117,14 +120,16 @@ func TestBootstrapAgreesWithNewSamples(t *testing.T) {
 		}
 		got, want := mean(errs), spreadOf(values)
 		if got < 0.8*want || got > 1.25*want {
-			t.Errorf("%s: resampling gives a standard error of %.4g, new samples spread by %.4g", name, got, want)
+			t.Errorf("%s: resampling gives a standard error of %.4g, want .8 to 1.25 times %.4g, the deviation of new "+
+				"samples", name, got, want)
 		}
 	}
 }
 
-// clicks are rows whose true chance is known, as log odds.
+// clicks are rows whose true probabilities are known, as log odds z.
 type clicks struct{ z []float64 }
 
+// newClicks returns n rows with log odds around base, with standard deviation 1.2.
 func newClicks(r *rand.Rand, n int, base float64) clicks {
 	c := clicks{make([]float64, n)}
 	for i := range c.z {
@@ -133,6 +138,7 @@ func newClicks(r *rand.Rand, n int, base float64) clicks {
 	return c
 }
 
+// labels draws labels by the true probabilities.
 func (c clicks) labels(r *rand.Rand) []float32 {
 	out := make([]float32, len(c.z))
 	for i, p := range probabilities(c.z) {
@@ -143,7 +149,7 @@ func (c clicks) labels(r *rand.Rand) []float32 {
 	return out
 }
 
-// noisy is a model that errs by so much on every row, in log odds.
+// noisy returns the log odds of a model that errs on each row by noise with standard deviation sd.
 func (c clicks) noisy(r *rand.Rand, sd float64) []float64 {
 	out := make([]float64, len(c.z))
 	for i, z := range c.z {
@@ -176,7 +182,8 @@ func spreadOf(values []float64) float64 {
 	return math.Sqrt(squares / float64(len(values)-1))
 }
 
-// Two models that are equally good: the one is called better than the other no more often than the confidence allows.
+// TestEqualModelsAreSeldomBetter: of two models that are equally good, one is called better in at most 5 % of
+// simulations, where 2.5 % are expected at a confidence of 95 %.
 func TestEqualModelsAreSeldomBetter(t *testing.T) {
 	for name, of := range map[string]struct{ sims, rows, resamples int }{
 		"log_loss": {1000, 4000, 0}, "auc": {1000, 4000, 0}, "normalized_entropy": {1000, 4000, 0},
@@ -206,7 +213,9 @@ func TestEqualModelsAreSeldomBetter(t *testing.T) {
 	}
 }
 
-// A true gain of 1 % of log loss on 200,000 rows is seen at least four times in five.
+// TestOnePercentIsSeen: if the new model's expected log loss is 1 % less than the old one's, Compare calls it better on
+// 200,000 rows in at least 80 % of 40 draws of the labels. Both models know the truth with noise; how much the old one
+// needs for a loss of 1 % is found by bisection.
 func TestOnePercentIsSeen(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 0))
 	c := newClicks(r, 200_000, -4)
@@ -223,7 +232,7 @@ func TestOnePercentIsSeen(t *testing.T) {
 		return loss, pred
 	}
 
-	// How much worse the old model must know the truth to lose 1 %.
+	// Bisect for the noise of the old model.
 	better, fresh := expected(0.2)
 	low, high := 0.2, 2.0
 	for range 40 {
@@ -249,8 +258,8 @@ func TestOnePercentIsSeen(t *testing.T) {
 	}
 }
 
-// TestConfidenceIsChecked: a level or a number of resamples that makes no interval is refused, and so are columns of
-// other lengths.
+// TestConfidenceIsChecked: Interval refuses a level or a number of resamples that give no interval, and Compare refuses
+// old predictions of another length. With a single positive row, resamples without it are left out, without an error.
 func TestConfidenceIsChecked(t *testing.T) {
 	in := metric.Input{Label: []float32{0, 1, 0}, Pred: []float64{0.1, 0.8, 0.3}}
 	m := lookup(t, "log_loss")
@@ -273,7 +282,8 @@ func TestConfidenceIsChecked(t *testing.T) {
 	}
 }
 
-// TestWorseBy: with a margin of .01.
+// TestWorseBy: with a margin of .01, WorseBy wants the interval to be below 0, its lower end below -.01, and the gain
+// below -.0075. Intervals are gain ± reach.
 func TestWorseBy(t *testing.T) {
 	for name, c := range map[string]struct {
 		gain, reach float64

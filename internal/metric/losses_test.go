@@ -42,17 +42,17 @@ func TestLossesRefuse(t *testing.T) {
 	}
 }
 
-// TestLossesHaveIntervals: their standard error is that of a mean over rows.
+// TestLossesHaveIntervals: the standard error of a metric that is a mean over rows is that of a mean.
 func TestLossesHaveIntervals(t *testing.T) {
 	in := metric.Input{Label: []float32{1, 2, 4, 3}, Pred: []float64{1.5, 2, 3, 5}}
 	i := must.Get(lookup(t, "quantile@0.5").Interval(in, metric.Confidence{}))(t)
-	// losses .25, 0, .5 and 1
+	// The losses are .25, 0, .5 and 1, with mean .4375 and variance .18229.
 	if want := math.Sqrt(0.182291666666666666 / 4); i.Value != 0.4375 || math.Abs(i.Error-want) > 1e-12 {
 		t.Errorf("got %v with error %v, want .4375 with %v", i.Value, i.Error, want)
 	}
 }
 
-// TestUsualMetrics: an objective is judged by the metric that it minimises, and accepts it.
+// TestUsualMetrics: Usual returns, for each objective, the metric that it minimises, and CheckObjective accepts that.
 func TestUsualMetrics(t *testing.T) {
 	for objective, want := range map[string]string{"binary": "log_loss", "poisson": "poisson",
 		"quantile":      "quantile@0.9",
@@ -67,7 +67,7 @@ func TestUsualMetrics(t *testing.T) {
 	}
 }
 
-// sold are rows of which each value was computed by hand.
+// sold returns four rows with a column of bids, for which the values in TestValue were computed by hand.
 func sold(weighted bool) metric.Input {
 	in := metric.Input{Label: []float32{1, 0, 1, 0}, Pred: []float64{0.5, 0.25, 0.0625, 0.125},
 		Values: map[string][]float32{"bid": {2, 4, 8, 1}}}
@@ -77,7 +77,8 @@ func sold(weighted bool) metric.Input {
 	return in
 }
 
-// TestValue: a value is the mean of an expression over the rows, by weight unless the expression has the weight itself.
+// TestValue: a value metric is the weighted mean of an expression over the rows, and its expression may also use the
+// weight itself. The numbers behind each case are those of the four rows.
 func TestValue(t *testing.T) {
 	for text, want := range map[string][2]float64{ // without weights, and with
 		"prediction > 0.1 ? 4 * label - 1 : 0":          {0.25, 0},     // 3 -1 0 -1
@@ -156,7 +157,8 @@ func TestValueNames(t *testing.T) {
 	}
 }
 
-// TestValueRefusesRows: a row whose value is no finite number is named, with what it was made of.
+// TestValueRefusesRows: if a row's value is not finite, the error names the row and the numbers that it was computed
+// from.
 func TestValueRefusesRows(t *testing.T) {
 	in := sold(false)
 	in.Values["bid"][2] = float32(math.NaN())
@@ -173,7 +175,8 @@ func TestValueRefusesRows(t *testing.T) {
 	}
 }
 
-// TestObjectivesHaveTheirMetrics: an objective's labels are of one kind, and metrics of other kinds are refused.
+// TestObjectivesHaveTheirMetrics: every objective has its kind of labels and accepts its standard metrics. Metrics of
+// other kinds and unknown objectives are refused.
 func TestObjectivesHaveTheirMetrics(t *testing.T) {
 	for objective, want := range map[string]metric.Kind{"binary": metric.Binary, "regression": metric.Regression,
 		"cross_entropy": metric.Regression, "poisson": metric.Regression, "lambdarank": metric.Ranking,
@@ -189,19 +192,19 @@ func TestObjectivesHaveTheirMetrics(t *testing.T) {
 		}
 	}
 	if _, err := metric.Of("hinge"); err == nil {
-		t.Error("an unknown objective was accepted")
+		t.Error("the unknown objective hinge was accepted, want an error")
 	}
 	auc := must.Get(metric.Lookup("auc"))(t)
 	if auc.CheckObjective("lambdarank") == nil {
-		t.Error("auc was accepted for an order")
+		t.Error("auc was accepted for lambdarank, want an error")
 	}
 	if auc.CheckObjective("regression") == nil || auc.CheckObjective("x") == nil {
-		t.Error("auc was accepted for a regression")
+		t.Error("auc was accepted for regression or an unknown objective, want an error for both")
 	}
 }
 
-// TestRange: every metric has its best value and those of good and bad predictions in its range, and what lies outside
-// is refused with the range.
+// TestRange: CheckValue accepts every metric's best value, and its values for good predictions and for their opposites.
+// It refuses values outside the metric's range with an error that says what the range is.
 func TestRange(t *testing.T) {
 	good := rows(seeded(t), 400, 0, true)
 	bad := good

@@ -16,7 +16,7 @@ import (
 	"coppice/internal/problem"
 )
 
-// all are metrics of every kind, with the arguments that they need, except those that take no labels of 0.
+// all returns the metrics of the given kinds, some with several arguments, except gamma's, which take no labels of 0.
 func all(t *testing.T, kinds ...metric.Kind) []metric.Metric {
 	t.Helper()
 	var out []metric.Metric
@@ -28,7 +28,8 @@ func all(t *testing.T, kinds ...metric.Kind) []metric.Metric {
 	return out
 }
 
-// rows are random; distinct is how many values the predictions take, 0 for all different.
+// rows returns n random rows with labels 0 and 1, of which both occur, probabilities that are right on the whole, and
+// groups of about eight. Predictions take so many distinct values; with 0 all are different. Weights are 0 to 3.
 func rows(r *rand.Rand, n, distinct int, weighted bool) metric.Input {
 	in := metric.Input{Label: make([]float32, n), Pred: make([]float64, n), Group: make([]uint64, n)}
 	for i := range n {
@@ -49,6 +50,7 @@ func rows(r *rand.Rand, n, distinct int, weighted bool) metric.Input {
 	return in
 }
 
+// permuted returns the rows in a random order.
 func permuted(r *rand.Rand, in metric.Input) metric.Input {
 	var out metric.Input
 	for _, i := range r.Perm(len(in.Pred)) {
@@ -57,6 +59,7 @@ func permuted(r *rand.Rand, in metric.Input) metric.Input {
 	return out
 }
 
+// appendRow appends row i of in to out.
 func appendRow(out, in metric.Input, i int) metric.Input {
 	out.Label = append(out.Label, in.Label[i])
 	out.Pred = append(out.Pred, in.Pred[i])
@@ -76,6 +79,7 @@ func eval(t *testing.T, m metric.Metric, in metric.Input) float64 {
 	return v
 }
 
+// near fails the test unless got is want but for rounding: 1e-12, or as much of want.
 func near(t *testing.T, what string, got, want float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= 1e-12*max(1, math.Abs(want))) {
@@ -83,6 +87,7 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
+// seeded returns a generator with a random seed, which it logs: these tests must hold for any rows.
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()
@@ -90,7 +95,8 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// TestOrderOfRowsDoesNotMatter: a metric of shuffled rows is the same, with ties and weights.
+// TestOrderOfRowsDoesNotMatter: a metric has the same value for the rows in another order, also with equal predictions
+// and with weights.
 func TestOrderOfRowsDoesNotMatter(t *testing.T) {
 	r := seeded(t)
 	for _, n := range []int{60, 200, 3000} {
@@ -106,7 +112,7 @@ func TestOrderOfRowsDoesNotMatter(t *testing.T) {
 	}
 }
 
-// TestWeightTwoIsTheRowTwice: a row of a whole weight counts as so many rows.
+// TestWeightTwoIsTheRowTwice: a row whose weight is a whole number counts as that many rows.
 func TestWeightTwoIsTheRowTwice(t *testing.T) {
 	r := seeded(t)
 	for _, distinct := range []int{0, 9} {
@@ -124,8 +130,8 @@ func TestWeightTwoIsTheRowTwice(t *testing.T) {
 	}
 }
 
-// TestOnlyTheOrderOfPredictionsMatters: metrics that are said to look at ranks alone keep their bits under an
-// increasing function.
+// TestOnlyTheOrderOfPredictionsMatters: metrics with RankOnly have the same value, to the bit, if an increasing
+// function is applied to the predictions.
 func TestOnlyTheOrderOfPredictionsMatters(t *testing.T) {
 	r := seeded(t)
 	checked := 0
@@ -146,11 +152,12 @@ func TestOnlyTheOrderOfPredictionsMatters(t *testing.T) {
 		}
 	}
 	if checked < 10 {
-		t.Errorf("only %d metrics say that they look at the order only", checked)
+		t.Errorf("%d metrics with RankOnly were checked, want at least 10", checked)
 	}
 }
 
-// TestTiesCountAsTheMeanOverTheirOrders breaks ties in every way and averages.
+// TestTiesCountAsTheMeanOverTheirOrders: a metric of rows with equal predictions is its mean over all ways to break the
+// ties. There are four rows with .5 and two with .2, which is 24 x 2 ways.
 func TestTiesCountAsTheMeanOverTheirOrders(t *testing.T) {
 	pred := []float64{0.9, 0.5, 0.5, 0.5, 0.5, 0.2, 0.2}
 	label := []float32{1, 1, 0, 0, 1, 1, 0}
@@ -171,12 +178,13 @@ func TestTiesCountAsTheMeanOverTheirOrders(t *testing.T) {
 			})
 		})
 		if n != 48 {
-			t.Fatalf("%v orders instead of 48", n)
+			t.Fatalf("%s was averaged over %v orders, want 48", name, n)
 		}
 		near(t, name, eval(t, m, metric.Input{Label: label, Pred: pred, Group: make([]uint64, 7)}), sum/n)
 	}
 }
 
+// permute calls yield with s in every order.
 func permute(s []int, yield func([]int)) {
 	if len(s) == 0 {
 		yield(s)
@@ -197,8 +205,8 @@ func permute(s []int, yield func([]int)) {
 	walk(0)
 }
 
-// TestKnownValues: constant, perfect and reversed predictions have the values that one knows without calculating, and
-// numbers at the edges those that follow from what is said beside them.
+// TestKnownValues: metrics have the values that are known without calculating: for constant, perfect and reversed
+// predictions, and in a few cases at the edges, which are explained beside them.
 func TestKnownValues(t *testing.T) {
 	constant := metric.Input{Label: []float32{0, 1, 0, 0}, Pred: []float64{0.25, 0.25, 0.25, 0.25}}
 	perfect := metric.Input{Label: []float32{0, 1, 0, 1}, Pred: []float64{0, 1, 0, 1}}
@@ -237,7 +245,8 @@ func TestKnownValues(t *testing.T) {
 	}
 }
 
-// TestInputErrors: rows that a metric is not defined on are refused, with the row and what to do.
+// TestInputErrors: rows for which a metric is not defined are refused with an *InputError that names the row and says
+// what is wrong with it.
 func TestInputErrors(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	two := []float64{0.2, 0.3}
@@ -310,7 +319,8 @@ func TestInputErrors(t *testing.T) {
 	}
 }
 
-// TestLookup: a metric is found by each of its names; a misspelled one is an error with the nearest.
+// TestLookup: a metric is found by its name, its aliases and its name as an identifier, whatever the spelling of the
+// argument. A misspelled name is an error that suggests the nearest one; a wrong argument, one that says what to use.
 func TestLookup(t *testing.T) {
 	for name, want := range map[string]string{
 		"AUC": "auc", " auc ": "auc", "roc_auc": "auc", "binary_logloss": "log_loss", "log-loss": "log_loss",
@@ -360,7 +370,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestNamesLookThemselvesUp: each metric's name, and its form as an identifier, stands for itself.
+// TestNamesLookThemselvesUp: Lookup of each of Names, and of its form as an identifier, finds the metric of that name.
 func TestNamesLookThemselvesUp(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range metric.Names() {
@@ -402,6 +412,7 @@ func identifier(m metric.Metric) string {
 	return strings.NewReplacer("@", "_at_", "%", "pct", ".", "_").Replace(m.Name)
 }
 
+// FuzzLookup: any text is refused as bad input, or finds a metric whose name finds it again, also as an identifier.
 func FuzzLookup(f *testing.F) {
 	for _, s := range []string{"auc", "precision@1%", "lift@0.05", "ece@20", "ndcg_at_3", "p@1e3", "r_at_0_5pct",
 		"value(label*4-(prediction>.1?1:0))"} {
@@ -421,14 +432,14 @@ func FuzzLookup(f *testing.F) {
 		}
 		for _, again := range names {
 			if back, err := metric.Lookup(again); err != nil || back.Name != m.Name {
-				t.Fatalf("%q is %q, and %q is %q, %v", name, m.Name, again, back.Name, err)
+				t.Fatalf("%q finds %q, but %q finds %q, %v; want %[2]q again", name, m.Name, again, back.Name, err)
 			}
 		}
 	})
 }
 
-// TestEvaluatorKeepsItsMemory also holds that one evaluator's second input is not measured with what it knew of the
-// first.
+// TestEvaluatorKeepsItsMemory: an Evaluator that is used again gives the same values as a new one, whatever rows it had
+// before, and allocates nothing for rows that are no more than before.
 func TestEvaluatorKeepsItsMemory(t *testing.T) {
 	r := seeded(t)
 	big, small, weighted := rows(r, 5000, 0, false), rows(r, 700, 40, false), rows(r, 3000, 40, true)

@@ -10,8 +10,9 @@ import (
 	"coppice/internal/must"
 )
 
-// TestRankingSorts compares the radix sort with the library's stable sort on predictions that are hard for it: few
-// distinct values, one outlier that leaves all others in a corner of the range, everything equal, both signs.
+// TestRankingSorts: the radix sort orders rows as the standard library's stable sort does, for predictions that are
+// hard for it: few distinct values, an outlier that leaves all others in a corner of the range, all equal, both signs.
+// The numbers of rows are around the one up to which it sorts by insertion (24).
 func TestRankingSorts(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -53,6 +54,7 @@ func TestRankingSorts(t *testing.T) {
 	}
 }
 
+// checkRanking fails the test unless the steps of a sorted ranking are those of the rows in the order of a stable sort.
 func checkRanking(t *testing.T, name string, in Input) {
 	t.Helper()
 	rows := make([]int, len(in.Pred))
@@ -90,7 +92,8 @@ func checkRanking(t *testing.T, name string, in Input) {
 	}
 }
 
-// TestMetricsOfClasses compares with sums written out, and the interval with the rows' own deviation.
+// TestMetricsOfClasses: metrics of several classes have the values of sums that are written out here, a comparison with
+// worse predictions shows a gain, and the standard error of a share p of n rows is sqrt(p (1-p) / n).
 func TestMetricsOfClasses(t *testing.T) {
 	in := Input{Label: []float32{0, 2, 1, 1}, Weight: []float32{1, 2, 1, 4},
 		Pred: []float64{.7, .2, .1, .1, .3, .6, .4, .4, .2, 0, 0, 1}}
@@ -120,11 +123,12 @@ func TestMetricsOfClasses(t *testing.T) {
 	m, _ := Lookup("multi_error")
 	i, err := m.Interval(big, Confidence{})
 	if want := math.Sqrt(i.Value * (1 - i.Value) / 5000); err != nil || math.Abs(i.Error/want-1) > 1e-3 {
-		t.Errorf("standard error %v, %v, want %v", i.Error, err, want)
+		t.Errorf("multi_error of 5,000 rows has the standard error %v (error %v), want %v", i.Error, err, want)
 	}
 }
 
-// TestMetricsOfClassesRefuse: labels, weights or predictions that do not go together are refused.
+// TestMetricsOfClassesRefuse: invalid labels, weights or predictions, or slices of lengths that do not go together, are
+// refused with what is wrong.
 func TestMetricsOfClassesRefuse(t *testing.T) {
 	m := must.Get(Lookup("multi_logloss"))(t)
 	for want, in := range map[string]Input{

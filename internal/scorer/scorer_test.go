@@ -28,7 +28,7 @@ import (
 	"coppice/internal/scorer"
 )
 
-// files are those of a small calibrated model.
+// files returns the files of a version with a small calibrated model, by name: those that a scorer needs.
 func files(t *testing.T) map[string][]byte {
 	t.Helper()
 	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 600})
@@ -51,7 +51,8 @@ func files(t *testing.T) map[string][]byte {
 	return out
 }
 
-// TestAFlippedByteIsRefused alters one byte at a time of what a version holds: no prediction may come of it.
+// TestAFlippedByteIsRefused: if a bit of any file of a version is flipped, at its begin, middle or end, Open returns an
+// error of kind Damaged that names the object.
 func TestAFlippedByteIsRefused(t *testing.T) {
 	good := files(t)
 	store := blob.Memory()
@@ -73,24 +74,25 @@ func TestAFlippedByteIsRefused(t *testing.T) {
 		put(t, store, f.Object, good[f.Name])
 	}
 	if _, err := scorer.Open(t.Context(), r, v); err != nil {
-		t.Errorf("put right again: %v", err)
+		t.Errorf("opened the version after the damage was undone: %v; want no error", err)
 	}
 }
 
+// put replaces an object of the store.
 func put(t *testing.T, s blob.Store, name string, data []byte) {
 	t.Helper()
 	must.Get(s.Put(t.Context(), name, blob.Any, bytes.NewReader(data)))(t)
 }
 
-// TestPartsThatDoNotFit: a model and an encoding of another number of features make no scorer.
+// TestPartsThatDoNotFit: New refuses a model and an encoding with different numbers of features.
 func TestPartsThatDoNotFit(t *testing.T) {
 	m := must.Get(gbt.ReadModel(bytes.NewReader(files(t)[scorer.FileModel])))(t)
 	if _, err := scorer.New(m, nil, &dataset.Encoding{}, nil); err == nil {
-		t.Error("a model with features was given none")
+		t.Error("New accepted a model with features and an encoding with none, want an error")
 	}
 }
 
-// trained is a model of the train split of a staged dataset.
+// trained trains a model on the train split of a dataset, with parameters that change may set.
 func trained(t *testing.T, ds *dataset.Dataset, change func(p *gbt.Params)) *gbt.Model {
 	t.Helper()
 	p := gbt.Defaults()
@@ -99,7 +101,8 @@ func trained(t *testing.T, ds *dataset.Dataset, change func(p *gbt.Params)) *gbt
 	return result.Model
 }
 
-// raws are the raw scores of rows with an encoding and its levels, which went through their files.
+// raws returns the raw scores of the rows of a batch, and the bytes of the levels' file. The levels are written and
+// read again first.
 func raws(t *testing.T, m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels, b *table.Batch) (out []float64,
 	size int) {
 	t.Helper()
@@ -119,8 +122,8 @@ func raws(t *testing.T, m *gbt.Model, e *dataset.Encoding, levels *dataset.Level
 	return out, size
 }
 
-// moved is the model with other thresholds: those at which a level changes sides are the ones that Compact could get
-// wrong.
+// moved returns a copy of the model with random thresholds for statistics, most of them exactly at the statistics of an
+// unseen level or of one with few rows: there a level changes sides, which Compact could get wrong.
 func moved(t *testing.T, m *gbt.Model, e *dataset.Encoding, rng *rand.Rand) *gbt.Model {
 	t.Helper()
 	var text bytes.Buffer
@@ -138,7 +141,9 @@ func moved(t *testing.T, m *gbt.Model, e *dataset.Encoding, rng *rand.Rand) *gbt
 	return out
 }
 
-// Levels that a model cannot tell from unseen ones go, and no prediction changes for it, by a single bit.
+// TestCompactPredictsTheSame: with the encoding and levels that Compact returns, a model predicts the same bits, and
+// the levels are no more than before. It holds for several kinds of statistics and for models with 1 to 40 trees,
+// trained and with moved thresholds. At least 20 of the moved models must need some of their levels but not all.
 func TestCompactPredictsTheSame(t *testing.T) {
 	rng, partly := rand.New(rand.NewPCG(9, 9)), 0
 	for name, encodings := range map[string]string{
@@ -171,19 +176,19 @@ func TestCompactPredictsTheSame(t *testing.T) {
 			}
 		}
 
-		// A model that asks for no statistic needs no levels, and its encoding, which still has the tables, predicts
-		// without.
+		// A model without splits needs no levels. Its encoding, which still has the tables, predicts without them.
 		m := trained(t, ds, func(p *gbt.Params) { p.NumIterations, p.MinGainToSplit = 2, 1e9 })
 		if _, after := same("no splits", m); after != 0 {
 			t.Errorf("%s: a model without splits keeps %d bytes of levels", name, after)
 		}
 	}
 	if partly < 20 {
-		t.Errorf("of 160 models, %d need some of their levels and not all; the others say little", partly)
+		t.Errorf("of 160 models, %d need some of their levels and not all, want at least 20", partly)
 	}
 }
 
-// stage makes a dataset of clicks with such encodings, open with its levels until the test ends.
+// stage stages a dataset of clicks with these encodings, and returns it with its levels. It is closed when the test
+// ends.
 func stage(t *testing.T, encodings string) (*dataset.Dataset, *dataset.Levels) {
 	t.Helper()
 	source := filepath.Join(t.TempDir(), "clicks.csv")
@@ -206,10 +211,11 @@ type cached struct {
 	registry *registry.Registry
 	version  registry.Version
 	levels   registry.File
-	good     []byte // the levels
-	dir      string // of the cache; not there yet
+	good     []byte // the contents of the file of levels
+	dir      string // the folder of the cache, which does not exist yet
 }
 
+// newCached registers a version in memory.
 func newCached(t *testing.T) *cached {
 	t.Helper()
 	parts, store := files(t), blob.Memory()
@@ -224,7 +230,7 @@ func newCached(t *testing.T) *cached {
 	return c
 }
 
-// open opens the version with the cache, and predicts a few rows.
+// open opens the version with the cache, predicts 200 rows and closes it. It returns the raw scores.
 func (c *cached) open(t *testing.T) ([]float64, error) {
 	s, err := scorer.OpenMapped(t.Context(), c.registry, c.version, c.dir)
 	if err != nil {
@@ -234,9 +240,10 @@ func (c *cached) open(t *testing.T) ([]float64, error) {
 	return raw, errors.Join(err, s.Close())
 }
 
+// file is the path of the cached levels.
 func (c *cached) file() string { return filepath.Join(c.dir, c.levels.SHA256+".arrow") }
 
-// clicks are rows of the table of datasettest, some with users and sites that it does not have.
+// clicks returns rows like those of datasettest's table, some with users and sites that the table does not have.
 func clicks(rows int) *table.Batch {
 	rng := rand.New(rand.NewPCG(3, 3))
 	b := &table.Batch{Names: []string{"user_id", "campaign_id", "site", "hour", "age", "price", "day"}, Rows: rows}
@@ -255,6 +262,7 @@ func clicks(rows int) *table.Batch {
 	return b
 }
 
+// sameBits reports whether two lists have the same numbers, bit for bit.
 func sameBits(a, b []float64) bool {
 	if len(a) != len(b) {
 		return false
@@ -267,7 +275,8 @@ func sameBits(a, b []float64) bool {
 	return true
 }
 
-// What was fetched once is not fetched again: the registry may have lost it.
+// TestOpenMappedUsesItsCache: levels that were fetched once are in the cache, and the version predicts the same from
+// there even if the registry has lost them.
 func TestOpenMappedUsesItsCache(t *testing.T) {
 	c := newCached(t)
 	plain := must.Get(scorer.Open(t.Context(), c.registry, c.version))(t)
@@ -285,12 +294,12 @@ func TestOpenMappedUsesItsCache(t *testing.T) {
 		t.Errorf("from the cache: %v; want the same bits", err)
 	}
 	if _, err := scorer.Open(t.Context(), c.registry, c.version); !problem.Is(err, problem.Damaged) {
-		t.Errorf("without the cache: got %v, want an UnfitError", err)
+		t.Errorf("without the cache: got %v, want an error of kind Damaged", err)
 	}
 }
 
-// A cached file that is not what was registered is fetched anew; where that cannot be done, nothing is predicted with
-// it.
+// TestOpenMappedNoticesDamage: a cached file that differs from the registered one is fetched anew. If the registry's is
+// damaged, too, opening the version is an error of kind Damaged.
 func TestOpenMappedNoticesDamage(t *testing.T) {
 	c := newCached(t)
 	want := must.Get(c.open(t))(t)
@@ -323,7 +332,8 @@ func TestOpenMappedNoticesDamage(t *testing.T) {
 	}
 }
 
-// Several may find the cache empty at once, and all of them predict; one file is left.
+// TestOpenMappedAtOnce: eight scorers that are opened at once with an empty cache all predict the same, and one file is
+// in the cache afterwards.
 func TestOpenMappedAtOnce(t *testing.T) {
 	c := newCached(t)
 	all := make([][]float64, 8)
@@ -339,7 +349,7 @@ func TestOpenMappedAtOnce(t *testing.T) {
 	wg.Wait()
 	for i := range all {
 		if !sameBits(all[i], all[0]) {
-			t.Errorf("scorer %d predicts otherwise than the first", i)
+			t.Errorf("scorer %d predicts otherwise than the first, want the same bits", i)
 		}
 	}
 	if entries, err := os.ReadDir(c.dir); err != nil || len(entries) != 1 ||
@@ -348,7 +358,8 @@ func TestOpenMappedAtOnce(t *testing.T) {
 	}
 }
 
-// Where the cache cannot be written, as with a home that is read-only, the version predicts from memory.
+// TestOpenMappedWithoutACache: if the cache cannot be written, as in a read-only home, the version predicts the same
+// from memory.
 func TestOpenMappedWithoutACache(t *testing.T) {
 	c := newCached(t)
 	want := must.Get(c.open(t))(t)
@@ -358,12 +369,14 @@ func TestOpenMappedWithoutACache(t *testing.T) {
 	must.Do(t, os.Mkdir(locked, 0o500))
 	for _, c.dir = range []string{filepath.Join(blocked, "levels"), "/dev/null/levels", locked} {
 		if got, err := c.open(t); err != nil || !sameBits(got, want) {
-			t.Errorf("%s: %v, or other predictions", c.dir, err)
+			t.Errorf("with the cache %s: error %v, the same bits: %t; want no error and the same bits", c.dir, err,
+				sameBits(got, want))
 		}
 	}
 }
 
-// The cache is swept whenever it is used: of what was not used for a month, and of the oldest beyond four GiB.
+// TestOpenMappedSweepsItsCache: opening a version removes files of the cache that were not used for a month, and the
+// oldest ones beyond 4 GiB; other files stay. Using a file sets its time.
 func TestOpenMappedSweepsItsCache(t *testing.T) {
 	c := newCached(t)
 	must.Do(t, os.MkdirAll(c.dir, 0o700))
@@ -376,6 +389,7 @@ func TestOpenMappedSweepsItsCache(t *testing.T) {
 		then := time.Now().Add(-age)
 		must.Do(t, os.Chtimes(path, then, then))
 	}
+	// Beside the version's own small file, recent and older have 3 GiB; beyond would make it 5, and small fits again.
 	const day = 24 * time.Hour
 	add("recent.arrow", day, 1<<30)
 	add("older.arrow", 2*day, 2<<30)
@@ -402,6 +416,6 @@ func TestOpenMappedSweepsItsCache(t *testing.T) {
 	must.Do(t, os.Chtimes(c.file(), old, old))
 	must.Get(c.open(t))(t)
 	if info, err := os.Stat(c.file()); err != nil || time.Since(info.ModTime()) > day {
-		t.Errorf("what is used does not become young (%v)", err)
+		t.Errorf("using a file of 20 days ago did not set its time (error %v), want it to be today's", err)
 	}
 }

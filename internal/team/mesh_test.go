@@ -37,7 +37,7 @@ func tcpPair(t *testing.T) (calls, answers net.Conn) {
 	return calls, answers
 }
 
-// pair returns two connected meshes.
+// pair returns the two meshes of a team of two workers, which are closed when the test ends.
 func pair(t *testing.T) (a, b *Mesh) {
 	t.Helper()
 	x, y := tcpPair(t)
@@ -49,8 +49,8 @@ func pair(t *testing.T) (a, b *Mesh) {
 	return a, b
 }
 
-// TestMessagesThatDoNotBelongAreRefused: a message of another team, training or exchange, or of another size, ends the
-// exchange with an error.
+// TestMessagesThatDoNotBelongAreRefused: a message whose header is of another epoch, training or exchange, or announces
+// another size or kind than expected, ends the exchange with an error that says so.
 func TestMessagesThatDoNotBelongAreRefused(t *testing.T) {
 	good := header{kind: wordsMessage, epoch: 3, training: 7, sequence: 1, words: 1, bytes: 16}
 	for what, tc := range map[string]struct {
@@ -82,20 +82,22 @@ func TestMessagesThatDoNotBelongAreRefused(t *testing.T) {
 	}
 }
 
-// TestAWriteToAStoppedWorkerEnds: it takes nothing, and nothing is expected of it.
+// TestAWriteToAStoppedWorkerEnds: sending to a worker that does not read any more fails with a deadline, even if no
+// answer is expected from it.
 func TestAWriteToAStoppedWorkerEnds(t *testing.T) {
 	raw, stopped := tcpPair(t)
 	defer stopped.Close()
 	c := must.Get(newImpatient(raw, 20*time.Millisecond))(t)
 	m := newMesh(header{}, 0, []net.Conn{nil, c}, time.Hour, new(Traffic))
 	defer m.Close()
-	words := slices.Repeat([]int64{1}, 4<<20) // more than there is room for between two processes
+	words := slices.Repeat([]int64{1}, 4<<20) // more than the buffers of a connection hold
 	if err := m.Broadcast(0, words); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("32 MiB for a worker that reads nothing: error %v, want that its time is over", err)
 	}
 }
 
-// TestCloseDoesNotWait: a worker that has stopped reading does not hold the others up when they leave.
+// TestCloseDoesNotWait: closing a mesh returns at once even if the other worker has stopped reading and the buffers of
+// the connection are full.
 func TestCloseDoesNotWait(t *testing.T) {
 	board := Bucket(blob.Memory(), "a/")
 	var meshes [2]*Mesh
@@ -116,8 +118,9 @@ func TestCloseDoesNotWait(t *testing.T) {
 	}
 	defer meshes[1].Close()
 
+	// Fill the buffers of the connection, until not a byte more fits.
 	raw := meshes[0].peers[1].conn.(*tls.Conn).NetConn().(impatient).Conn
-	for _, n := range []int{64 << 20, 1} { // until there is no room for a byte
+	for _, n := range []int{64 << 20, 1} {
 		must.Do(t, raw.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
 		for err := error(nil); !errors.Is(err, os.ErrDeadlineExceeded); {
 			if _, err = raw.Write(make([]byte, n)); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -133,11 +136,12 @@ func TestCloseDoesNotWait(t *testing.T) {
 	select {
 	case <-closed:
 	case <-time.After(3 * time.Second):
-		t.Error("the other worker has not left within 3 seconds, want at once")
+		t.Error("Close has not returned within 3 seconds, want at once")
 	}
 }
 
-// TestReasonOfAnEnd: why a connection has ended is told, although reading polls first.
+// TestReasonOfAnEnd: reading from a connection that the other end has reset or closed returns that as the error,
+// although the operating system reports it only once and reading begins with polls.
 func TestReasonOfAnEnd(t *testing.T) {
 	for reset, want := range map[bool]error{true: syscall.ECONNRESET, false: io.EOF} {
 		a, b := tcpPair(t)
@@ -154,6 +158,7 @@ func TestReasonOfAnEnd(t *testing.T) {
 	}
 }
 
+// discard reads until the connection ends.
 func discard(c net.Conn) error {
 	b := make([]byte, 1<<10)
 	for {
@@ -163,7 +168,9 @@ func discard(c net.Conn) error {
 	}
 }
 
-// TestExchangesOfAllSizes: words of any number arrive as they were sent, whether they are added up or gathered.
+// TestExchangesOfAllSizes: Reduce and Gather give the right words for any number of them: around the size of a block
+// (64), and beyond what is sent before anything is received. A third of the words are 0. broadcast shares bytes up to
+// its limit.
 func TestExchangesOfAllSizes(t *testing.T) {
 	a, b := pair(t)
 	var wg sync.WaitGroup
@@ -214,11 +221,11 @@ func TestMessagesOfAnotherVersionAreRefused(t *testing.T) {
 	b := h.append(nil)
 	b[1]++
 	if _, err := h.readHeader(bytes.NewReader(b)); err == nil || !strings.Contains(err.Error(), "another version") {
-		t.Errorf("got error %v, want one of another version", err)
+		t.Errorf("reading a header of another version: got error %v, want one that says so", err)
 	}
 }
 
-// FuzzReadWords: any bytes are an error, or words that are the same when encoded and read again.
+// FuzzReadWords: any bytes are refused, or give words that are the same after encoding and reading them again.
 func FuzzReadWords(f *testing.F) {
 	f.Add(appendWords(nil, []int64{1, 0, -5, 0, 0, math.MaxInt64}), uint16(6))
 	f.Add(appendWords(nil, make([]int64, 130)), uint16(130))
@@ -244,7 +251,7 @@ func FuzzReadWords(f *testing.F) {
 	})
 }
 
-// FuzzMessages: whatever a peer sends, an exchange ends, with its words or with an error.
+// FuzzMessages: whatever another worker sends, an exchange ends: with as many words as expected, or with an error.
 func FuzzMessages(f *testing.F) {
 	h := header{kind: wordsMessage, epoch: 3, training: 7, sequence: 1, words: 2, bytes: 11}
 	f.Add(appendWords(h.append(nil), []int64{5, 6}))
@@ -266,7 +273,7 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// FuzzObjects: whatever lies on the board, meeting ends.
+// FuzzObjects: whatever object is on the board, the leader's meetTeam ends within five seconds.
 func FuzzObjects(f *testing.F) {
 	f.Add("epochs/00000001/members", []byte(`{"ids":["000","001"]}`))
 	f.Add("epochs/00000001/members", []byte(`{"ids":["../000"]}`))
@@ -293,21 +300,22 @@ func FuzzObjects(f *testing.F) {
 
 var faults = flag.Int("faults", 5, "trainings over a network with faults")
 
-// fault is what befalls a connection, besides being slow, when so many bytes have passed; or a worker.
+// fault is what happens to a connection after some bytes, in addition to delays, or to a worker.
 type fault int
 
 const (
-	cut       fault = iota // in the middle of a message
-	blackHole              // nothing passes any more, and nobody is told
-	pause                  // nothing passes for a while, as if the other end were stopped and continued
-	twice                  // it is made twice, and the second one repeats what the first has sent
+	cut       fault = iota // the connection ends in the middle of a message
+	blackHole              // nothing arrives any more, but the connection stays open
+	pause                  // nothing arrives for a while, as if the other end were stopped and continued
+	twice                  // a second connection is made that repeats what is sent on the first
 	noFault
-	died // a worker, in the middle of a tree or between two
-	came // another one in its place
+	died // a worker is lost, in the middle of a tree or between two
+	came // a worker comes in its place
 	faultKinds
 )
 
-// proxy stands before a worker's port: it delays and throttles what passes, and its first connections have a fault.
+// proxy passes connections on to a worker's port. It delays and throttles what passes, and its first two connections
+// have a fault, which the seed determines.
 type proxy struct {
 	listener net.Listener
 	target   string
@@ -339,7 +347,8 @@ func (p *proxy) serve() {
 	p.conns.Wait()
 }
 
-// pass connects a caller with the target, until the connection ends or is cut.
+// pass passes bytes between a caller and the target, both ways, until the connection ends. The fault f happens after at
+// bytes.
 func (p *proxy) pass(caller net.Conn, f fault, at int, seed uint64) {
 	defer caller.Close()
 	target, err := net.Dial("tcp", p.target)
@@ -359,6 +368,7 @@ func (p *proxy) pass(caller net.Conn, f fault, at int, seed uint64) {
 		p.had[twice].Add(1)
 	}
 
+	// pump passes bytes in one direction, and a copy of them to also.
 	var passed atomic.Int64
 	var both sync.WaitGroup
 	pump := func(to, from net.Conn, also io.Writer, seed uint64) {
@@ -401,7 +411,7 @@ func (p *proxy) pass(caller net.Conn, f fault, at int, seed uint64) {
 	both.Wait()
 }
 
-// announcedAt is the board of a store on which a worker announces another address than its own.
+// announcedAt returns the board of a store on which a worker announces the given address instead of its own.
 func announcedAt(s blob.Store, address string) Board {
 	return Bucket(&blobtest.Hooked{Store: s, Writes: func(name string, data []byte) ([]byte, error) {
 		if !strings.Contains(name, "/workers/") {
@@ -416,8 +426,9 @@ func announcedAt(s blob.Store, address string) Board {
 	}}, "a/")
 }
 
-// TestNetworkFaults: over a network that delays, throttles, cuts messages, falls silent, pauses and repeats
-// connections, where workers die and others come, all that end have the model of one, and leave no connection.
+// TestNetworkFaults: over a network with delays and all kinds of faults, where workers are lost and others come, the
+// leader always finishes. All workers that finish have the model that one worker trains alone, and no connection stays
+// open.
 func TestNetworkFaults(t *testing.T) {
 	var had [faultKinds]atomic.Int32
 	t.Run("seeds", func(t *testing.T) {
@@ -430,11 +441,12 @@ func TestNetworkFaults(t *testing.T) {
 	})
 	for f := range had {
 		if had[f].Load() == 0 && fault(f) != noFault {
-			t.Errorf("fault %d has not happened in %d trainings, want each", f, *faults)
+			t.Errorf("fault %d has not happened in %d trainings, want each kind at least once", f, *faults)
 		}
 	}
 }
 
+// overFaults runs one such training with 2 to 4 workers, each behind a proxy, and counts the faults that happen.
 func overFaults(t *testing.T, seed uint64, had *[faultKinds]atomic.Int32) {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	d, p := table(500+rng.IntN(1500), 6, seed), params(10)
@@ -486,11 +498,11 @@ func overFaults(t *testing.T, seed uint64, had *[faultKinds]atomic.Int32) {
 			}
 			switch {
 			case err == nil && text(t, res) != want:
-				t.Errorf("worker %d of %d has another model", id, n)
+				t.Errorf("worker %d of %d has another model than one worker alone, want the same", id, n)
 			case id == 0 && err != nil:
-				t.Errorf("the one of %d that leads: %v, want a model", n, err)
+				t.Errorf("the leader of %d workers: error %v, want a model", n, err)
 			case err != nil && ctx.Err() == nil:
-				t.Errorf("worker %d of %d: %v", id, n, err)
+				t.Errorf("worker %d of %d, which was not lost: error %v, want a model", id, n, err)
 			}
 		})
 	}

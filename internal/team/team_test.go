@@ -25,7 +25,8 @@ import (
 	"coppice/internal/must"
 )
 
-// table returns a table with a third of categorical features.
+// table returns a table of random rows with 20 bins per feature, every third of them categorical, and labels that
+// depend on all features and on noise.
 func table(rows, features int, seed uint64) *gbt.Data {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	d := &gbt.Data{Rows: rows, RowMajor: make([]byte, rows*features), Label: make([]float32, rows)}
@@ -51,6 +52,7 @@ func table(rows, features int, seed uint64) *gbt.Data {
 	return d
 }
 
+// params are for small trees on samples of rows and features, so that all draws are the same on all workers.
 func params(trees int) gbt.Params {
 	p := gbt.Defaults()
 	p.NumIterations, p.NumLeaves, p.MinDataInLeaf = trees, 8, 5
@@ -58,6 +60,7 @@ func params(trees int) gbt.Params {
 	return p
 }
 
+// text returns the model's file.
 func text(t testing.TB, r *gbt.Result) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -65,6 +68,8 @@ func text(t testing.TB, r *gbt.Result) string {
 	return b.String()
 }
 
+// newWorker returns a worker on this machine with short waits; the one with id 0 leads. It is closed when the test
+// ends.
 func newWorker(t testing.TB, board Board, id, workers int, change ...func(*Options)) *Member {
 	t.Helper()
 	o := Options{Board: board, Training: "a", ID: fmt.Sprintf("%03d", id), Leads: id == 0, Listen: "127.0.0.1:0",
@@ -77,9 +82,10 @@ func newWorker(t testing.TB, board Board, id, workers int, change ...func(*Optio
 	return w
 }
 
-// silence is how long a worker waits for another's next byte.
+// silence sets how long a worker waits for another's next byte.
 func silence(d time.Duration) func(*Options) { return func(o *Options) { o.Silence = d } }
 
+// boards returns, for each kind of storage, a function that makes a board of its own for each part of a test.
 func boards(t *testing.T) map[string]func(part string) Board {
 	bucket, dir := blob.Memory(), t.TempDir()
 	return map[string]func(part string) Board{
@@ -117,8 +123,8 @@ func TestWorkersTrainTheSameModelAsOne(t *testing.T) {
 	}
 }
 
-// TestTrafficIsBounded: of every split, a worker sends and receives at most twice the histogram of the smaller child.
-// Splits that are prepared together have three exchanges, so there are fewer than two for each.
+// TestTrafficIsBounded: for each split, a worker sends and receives together at most 2 histograms of 20 bins and 8
+// bytes, and takes part in at most two exchanges. (Splits that are prepared together take three exchanges together.)
 func TestTrafficIsBounded(t *testing.T) {
 	const features, trees = 60, 10
 	d := table(4000, features, 1)
@@ -141,7 +147,7 @@ func TestTrafficIsBounded(t *testing.T) {
 				}
 				got, most := w.Traffic.Sent.Load()+w.Traffic.Received.Load(), int64(2*splits*features*20*8)
 				if got > most || got == 0 {
-					t.Errorf("%d workers: worker %d sent and received %d bytes, want at most %d", n, id, got, most)
+					t.Errorf("%d workers: worker %d sent and received %d bytes, want 1 to %d", n, id, got, most)
 				}
 				if got := int(w.Traffic.Exchanges.Load()); got > 2*splits {
 					t.Errorf("%d workers: %d exchanges for %d splits, want at most two for each", n, got, splits)
@@ -154,15 +160,18 @@ func TestTrafficIsBounded(t *testing.T) {
 
 var comings = flag.Int("comings", 12, "trainings in which workers come and go")
 
-// TestWorkersComeAndGo: at random moments workers are lost, in the middle of an exchange or between two trees, and
-// others come; only the one that leads stays. Whoever ends, ends with the model of one worker alone.
+// TestWorkersComeAndGo: workers are lost at random moments, in the middle of an exchange or between two trees, and
+// others come. Only the leader stays. All workers that finish have the model that one worker trains alone.
 func TestWorkersComeAndGo(t *testing.T) {
 	for seed := range uint64(*comings) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { comeAndGo(t, seed) })
 	}
 }
 
+// comeAndGo runs one such training: 2 to 4 workers begin, and most of them except the leader die after a random number
+// of rounds. Half of these start a replacement first.
 func comeAndGo(t *testing.T, seed uint64) {
+	// The model of one worker alone.
 	rng := rand.New(rand.NewPCG(seed, 3))
 	d := table(500+rng.IntN(1500), 4+rng.IntN(6), seed)
 	p := params(30)
@@ -177,9 +186,10 @@ func comeAndGo(t *testing.T, seed uint64) {
 	var start func(id int, dies bool)
 	begin := 2 + rng.IntN(3)
 	leads := int(seed) % begin
-	over, end := context.WithCancel(ctx) // once the leading worker has the model
+	over, end := context.WithCancel(ctx) // ended once the leader has the model
 	defer end()
 
+	// start starts a worker. If dies, it is lost after some rounds: between two trees, or a moment later.
 	start = func(id int, dies bool) {
 		mine := rand.New(rand.NewPCG(seed, uint64(id)))
 		w := newWorker(t, board, id, begin, func(o *Options) { o.Leads = id == leads })
@@ -210,11 +220,11 @@ func comeAndGo(t *testing.T, seed uint64) {
 				}})
 			switch {
 			case err == nil && text(t, res) != want:
-				t.Errorf("worker %d has another model", id)
+				t.Errorf("worker %d has another model than one worker alone, want the same", id)
 			case err == nil:
 				finished.Add(1)
 			case own.Err() == nil || ctx.Err() != nil:
-				t.Errorf("worker %d: %v", id, err)
+				t.Errorf("worker %d, which was not lost, ended with %v; want a model", id, err)
 			}
 		})
 	}
@@ -223,11 +233,12 @@ func comeAndGo(t *testing.T, seed uint64) {
 	}
 	wg.Wait()
 	if finished.Load() == 0 {
-		t.Errorf("%d of %d workers were lost, and none has finished", lost.Load(), begin)
+		t.Errorf("%d of %d workers were lost and none has finished, want the leader at least", lost.Load(), begin)
 	}
 }
 
-// TestNoMoreThanThereIsRoomFor: a worker for which there is no room waits until one is gone, and disturbs nobody.
+// TestNoMoreThanThereIsRoomFor: a third worker, where Most is 2, waits until one of the team is gone. Until then the
+// team trains on undisturbed, in a single epoch.
 func TestNoMoreThanThereIsRoomFor(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		board := Bucket(blob.Memory(), "a/")
@@ -263,14 +274,14 @@ func TestNoMoreThanThereIsRoomFor(t *testing.T) {
 		}
 		wg.Wait()
 		if got, spare := workers[0].Epochs(), workers[2].Epochs(); !lost && (got != 1 || spare != 0) || lost && got < 2 {
-			t.Errorf("lost: %t: %d teams, %d with the third worker, want one without it unless another is lost", lost,
-				got, spare)
+			t.Errorf("a worker lost: %t: the leader was in %d epochs, the third worker in %d; want 1 and 0 if none is "+
+				"lost, else 2 or more for the leader", lost, got, spare)
 		}
 	}
 }
 
-// TestAClosedNetwork: the one that leads begins alone if those that have announced themselves cannot be reached, or not
-// by each other, and its model is the same.
+// TestAClosedNetwork: the leader trains alone in the end if other workers have announced themselves but connections
+// fail: those to the leader, or those between two others. The model is the same.
 func TestAClosedNetwork(t *testing.T) {
 	d := table(1000, 5, 1)
 	alone := must.Get(gbt.Train(t.Context(), d, params(5), gbt.Options{Threads: 1}))(t)
@@ -304,7 +315,8 @@ func TestAClosedNetwork(t *testing.T) {
 	}
 }
 
-// TestNobodyLooksAtALostBoard: a team that trains goes on when storage fails.
+// TestNobodyLooksAtALostBoard: a team goes on training if the storage with the board fails after the first tree. The
+// leader looks at it at every tree (Look is a nanosecond), and OnTree ends the training once it has looked in vain.
 func TestNobodyLooksAtALostBoard(t *testing.T) {
 	d := table(1000, 5, 1)
 	var lost, looks atomic.Bool
@@ -328,7 +340,8 @@ func TestNobodyLooksAtALostBoard(t *testing.T) {
 	}
 }
 
-// TestASilentWorkerIsGone: one that neither answers nor ends its connections, as a stopped process, is given up.
+// TestASilentWorkerIsGone: a worker that sends nothing and keeps its connections open, as a stopped process does,
+// counts as gone after Silence. The leader then trains alone in a second epoch, and has the same model.
 func TestASilentWorkerIsGone(t *testing.T) {
 	d := table(800, 5, 2)
 	alone := must.Get(gbt.Train(t.Context(), d, params(5), gbt.Options{Threads: 1}))(t)
@@ -371,7 +384,8 @@ func TestAnotherTrainingIsRefused(t *testing.T) {
 	}
 }
 
-// TestStrangersAreLeftOut: who has not announced its certificate, or calls for an epoch that is over, gets no place.
+// TestStrangersAreLeftOut: connections of a process that has not announced its certificate, of epochs that are over, or
+// that do not speak TLS do not disturb a team: two workers train the same model in a single epoch.
 func TestStrangersAreLeftOut(t *testing.T) {
 	board := Bucket(blob.Memory(), "a/")
 	d := table(300, 4, 3)
@@ -424,7 +438,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// folderBoard is where processes meet in a folder.
+// folderBoard returns a board in a folder of this machine, which it creates.
 func folderBoard(dir string) Board {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		panic(err)
@@ -432,6 +446,7 @@ func folderBoard(dir string) Board {
 	return Bucket(folder.Bucket(dir), "")
 }
 
+// joinTraining is the main function of the other process in TestProcessesOfTwoProcessors.
 func joinTraining(dir string) error {
 	w, err := New(Options{Board: folderBoard(dir), Training: "a", ID: os.Getenv(idVariable), Listen: "127.0.0.1:0"})
 	if err != nil {
