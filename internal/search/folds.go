@@ -212,7 +212,7 @@ func WhyRefit(p *sweep.Plan, b sweep.Board, require []*Condition, s Selection) s
 	}
 
 	chosen, none := Choose(p, b, require)
-	if chosen == nil { // it could not have been trained
+	if chosen == nil { // then the refit could not have been trained either
 		return none
 	}
 	trains := "trains it on all rows of train and valid"
