@@ -30,6 +30,7 @@ func main() {
 	os.Exit(code)
 }
 
+// command returns the command that makes the table; its flags say how large, by which seed and where.
 func command() *cobra.Command {
 	rows, seed, out := 200_000, uint64(7), "clicks.parquet"
 	cmd := &cobra.Command{
@@ -141,6 +142,7 @@ var (
 	countries = []string{"US", "DE", "FR", "BR", "IN", "JP", "GB", "MX", "IT", "ES", "PL", "NL"}
 )
 
+// columns returns the table's columns.
 func (n *network) columns() []table.Column {
 	var out []table.Column
 	for i, name := range names {

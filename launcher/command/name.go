@@ -55,4 +55,5 @@ type replaced struct {
 	by string
 }
 
+// Replace returns text with the new name in place of each that the pattern finds.
 func (r replaced) Replace(text string) string { return r.ReplaceAllString(text, r.by) }

@@ -234,7 +234,7 @@ func TestLocalSSDTablesAgree(t *testing.T) {
 		}
 		both++
 		if !slices.Equal(counts, m.Disks) {
-			t.Errorf("%s: package batch allows %v local SSDs, the catalogue %v", m.Name, counts, m.Disks)
+			t.Errorf("%s: package batch allows %v local SSDs, the catalogue %v; want the same", m.Name, counts, m.Disks)
 		}
 	}
 	if both < 150 {
@@ -384,7 +384,7 @@ func golden(t *testing.T, name string, job batch.Job, hash string) {
 	t.Helper()
 	got, err := job.JSON()
 	if err != nil {
-		t.Errorf("%s: the job cannot be written: %v", name, err)
+		t.Errorf("%s: writing the job: %v, want no error", name, err)
 		return
 	}
 	text := string(got)

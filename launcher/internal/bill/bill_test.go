@@ -19,6 +19,7 @@ import (
 
 var began = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
+// at is so many seconds after the plan.
 func at(seconds float64) time.Time { return began.Add(time.Duration(seconds * float64(time.Second))) }
 
 // world is a sweep on machines of four tasks at 3.60 USD an hour: a task's second costs 0.00025 USD.
@@ -29,6 +30,7 @@ type world struct {
 	results map[int]sweep.Result
 }
 
+// newWorld writes the plan of a sweep of so many trials on so many machines, without any result.
 func newWorld(t testing.TB, trials, vms int) *world {
 	spot := true
 	p := &sweep.Plan{Sweep: "night-1", Created: began, Takeover: sweep.Duration(90 * time.Second),
@@ -43,6 +45,7 @@ func newWorld(t testing.TB, trials, vms int) *world {
 	return &world{t: t, store: blob.Memory(), plan: p, results: map[int]sweep.Result{}}
 }
 
+// put writes v as JSON, whether the object exists or not.
 func (w *world) put(name string, v any) {
 	w.t.Helper()
 	data, err := json.Marshal(v)
@@ -73,6 +76,7 @@ func (w *world) bill(now float64) *bill.Bill {
 	return bill.Make(w.plan, &l, w.results)
 }
 
+// near reports whether two numbers differ by rounding only.
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
 // TestByHand bills two trials: one that was done at once, and one that lost its machine. Of the 100 s of the latter's

@@ -44,6 +44,7 @@ type dated struct {
 
 var errDead = errors.New("the process has died")
 
+// newDated returns an empty store whose objects are dated by the clock now.
 func newDated(now *time.Time) *dated {
 	return &dated{Remover: blob.Memory().(blob.Remover), now: now, written: map[string]time.Time{},
 		sizes: map[string]int64{}}
@@ -126,6 +127,7 @@ type estate struct {
 	request                    func() Request // what Remove and Look take at the time now
 }
 
+// newEstate returns empty buckets at the beginning of 2026, without any night.
 func newEstate(t *testing.T) *estate {
 	e := &estate{t: t, now: time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC), refs: []string{""}, live: map[int]int{}}
 	e.datasets, e.sweeps, e.registry = newDated(&e.now), newDated(&e.now), newDated(&e.now)
@@ -140,6 +142,7 @@ func newEstate(t *testing.T) *estate {
 	return e
 }
 
+// act is who changes the registry now, and why.
 func (e *estate) act() registry.Act { return registry.Act{By: "test", Why: "because", At: e.now} }
 
 func (e *estate) must(err error) {
@@ -147,6 +150,7 @@ func (e *estate) must(err error) {
 	must.Do(e.t, err)
 }
 
+// write writes an object, which is reported with the stated size; 0 for its own.
 func (e *estate) write(s *dated, name string, data string, size int64) {
 	e.t.Helper()
 	_, err := s.Put(e.t.Context(), name, blob.Any, strings.NewReader(data))
@@ -386,7 +390,7 @@ func TestHundredNights(t *testing.T) {
 	without := hundred(t, third, nil)
 	before := without.datasets.bytes(t) + without.sweeps.bytes(t)
 	if errs := without.broken(); len(errs) > 0 {
-		t.Errorf("without it: %v", errors.Join(errs...))
+		t.Errorf("without clean: %v, want all that was promoted whole", errors.Join(errs...))
 	}
 	every := func(int) bool { return true }
 	for _, c := range []struct {
@@ -406,7 +410,7 @@ func TestHundredNights(t *testing.T) {
 			registered := e.registry.bytes(t)
 			e.remove(q)
 			if now := e.registry.bytes(t); now != registered {
-				t.Fatalf("it changes the registry: %d bytes, and were %d", now, registered)
+				t.Fatalf("clean left %d bytes in the registry, want all %d", now, registered)
 			}
 		})
 		after := e.datasets.bytes(t) + e.sweeps.bytes(t)
@@ -416,7 +420,7 @@ func TestHundredNights(t *testing.T) {
 		}
 		if c.promoted == Promoted { // with only 30 moves, older promoted versions cannot be trained again
 			if errs := e.broken(); len(errs) > 0 {
-				t.Errorf("%s: what was promoted is broken: %v", c.name, errors.Join(errs...))
+				t.Errorf("%s: %v, want all that was promoted whole", c.name, errors.Join(errs...))
 			}
 		}
 	}
@@ -505,7 +509,7 @@ func TestDeathBetweenRemovals(t *testing.T) {
 		// What can be found is whole. Only the sweep of night 10 has no conclusion.
 		for _, ref := range e.refs[1:] {
 			if err := e.whole(ref); err != nil && !problem.Is(err, problem.NotFound) {
-				t.Errorf("death at removal %d: %s is found and is not whole: %v", at, ref, err)
+				t.Errorf("death at removal %d: %s is found and is not whole, want it whole or gone: %v", at, ref, err)
 			}
 		}
 		for id, err := range sweepstore.List(t.Context(), e.sweeps) {
@@ -540,7 +544,7 @@ func TestTogether(t *testing.T) {
 		q.Sweeps = &dated{Remover: e.sweeps.Remover, now: &q.Now, written: maps.Clone(e.sweeps.written)}
 		group.Go(func() {
 			if _, err := Remove(t.Context(), q); err != nil {
-				t.Error(err)
+				t.Errorf("a run beside two others: %v, want no error", err)
 			}
 		})
 	}

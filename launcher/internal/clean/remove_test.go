@@ -111,16 +111,16 @@ func TestInterrupted(t *testing.T) {
 			// The dataset is whole at once, and the next run keeps it and all that was promoted.
 			e.datasets.dies = 0
 			if err := e.whole(ref); err != nil {
-				t.Errorf("at once the dataset is not whole: %v", err)
+				t.Errorf("want the dataset whole at once: %v", err)
 			}
 			e.remove(e.request())
 			e.promoted = append(e.promoted, 2)
 			for _, n := range e.promoted {
 				if err := e.whole(e.refs[n]); err != nil {
-					t.Errorf("the dataset of version %d is gone: %v", n, err)
+					t.Errorf("want the dataset of version %d kept: %v", n, err)
 				}
 				if _, err := e.sweeps.Stat(t.Context(), e.trialOf(n)); err != nil {
-					t.Errorf("the trial of version %d is gone: %v", n, err)
+					t.Errorf("want the trial of version %d kept: %v", n, err)
 				}
 			}
 			e.now = e.now.Add(2 * Grace) // what has come back meanwhile is no longer young
@@ -178,7 +178,7 @@ func TestARecordHasThePlan(t *testing.T) {
 	}
 	for a, err := range e.sweeps.List(t.Context(), "") {
 		if e.must(err); strings.Contains(a.Name, "loser") {
-			t.Errorf("%s is left", a.Name)
+			t.Errorf("%s is left, want it removed", a.Name)
 		}
 	}
 }
@@ -268,7 +268,7 @@ func TestUndone(t *testing.T) {
 			t.Errorf("after %v %d objects are left, want %d, and %+v went", wait, len(e.all()), len(before), gone)
 		}
 		if err := e.whole(e.refs[2]); err != nil {
-			t.Errorf("after %v what was restored is not whole: %v", wait, err)
+			t.Errorf("after %v: want what was restored whole: %v", wait, err)
 		}
 	}
 

@@ -315,7 +315,7 @@ func TestAnEmptyNameIsNoSweep(t *testing.T) {
 		}
 	}
 	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.Names("x").Cancel()); !errors.Is(err, blob.ErrNotExist) {
-		t.Errorf("the newest sweep is cancelled: %v", err)
+		t.Errorf("the object that cancels the newest sweep: %v, want that it does not exist", err)
 	}
 }
 

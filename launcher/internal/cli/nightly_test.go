@@ -343,7 +343,7 @@ func shellWords(t *testing.T, line string) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\n' "+line).Output()
 	if err != nil {
-		t.Fatalf("a shell cannot read %q: %v", line, err)
+		t.Fatalf("a shell reads %q: %v, want no error", line, err)
 	}
 	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 }

@@ -65,7 +65,7 @@ func TestPredict(t *testing.T) {
 	again := filepath.Join(w.dir, "again.csv")
 	w.must("predict", "--model", "ctr", "--in", parquet, "--out", again, "--keep", "user_id,site", "--raw")
 	if second, err := os.ReadFile(again); err != nil || !bytes.Equal(text, second) {
-		t.Errorf("scored from Parquet, the output differs: %v", err)
+		t.Errorf("scored from Parquet: want the bytes of the output from CSV (%v)", err)
 	}
 	var sum map[string]any
 	if err := json.Unmarshal([]byte(w.must("predict", "--model", "ctr", "--in", in, "--out", out, "--json")),
@@ -202,7 +202,7 @@ func TestPredictRefuses(t *testing.T) {
 	}
 	w.refused(sweep.ExitUsage, "unknown command", "registry", "bogus")
 	if _, err := os.Stat(out); err == nil {
-		t.Error("an output was left behind")
+		t.Error("an output was left behind, want none")
 	}
 }
 

@@ -199,7 +199,7 @@ func TestVersionsSayHowTheyStand(t *testing.T) {
 		text := strings.Join(strings.Fields(out), " ")
 		w.says(text, strings.Split(c.want, " | ")...)
 		if strings.Contains(out, "sha256") != strings.Contains(c.args, "--all") {
-			t.Errorf("registry %s has sums only with --all:\n%s", c.args, out)
+			t.Errorf("registry %s: want checksums only with --all:\n%s", c.args, out)
 		}
 	}
 	if out := w.must("status", "night-1"); !strings.HasPrefix(out,
@@ -227,13 +227,14 @@ func (g *grown) changed(n string, change map[string]func(string) string) registr
 	for name, do := range change {
 		before := string(files[name])
 		if files[name] = []byte(do(before)); string(files[name]) == before {
-			g.t.Fatalf("%s did not change", name)
+			g.t.Fatalf("%s is as it was, want it changed", name)
 		}
 	}
 	key := strings.Join(append([]string{"changed"}, keys(change)...), "-")
 	return must.Get(r.Register(g.t.Context(), "ctr", key, files, v.Info))(g.t)
 }
 
+// keys returns the keys of m, in any order.
 func keys[V any](m map[string]V) (out []string) {
 	for k := range maps.Keys(m) {
 		out = append(out, k)
@@ -369,6 +370,7 @@ func (w *world) growBy(label string, trees ...int) *grown {
 	return g
 }
 
+// names returns the names of files.
 func names(files []dataset.FileInfo) (out []string) {
 	for _, f := range files {
 		out = append(out, f.Name)

@@ -155,7 +155,7 @@ func TestReport(t *testing.T) {
 	}
 	w.hasParts("the sweep's page", string(first), " is live", "num_leaves")
 	if again := w.must("report", "night-1", "--out", "-"); again != string(first) {
-		t.Error("written twice, the page has other bytes")
+		t.Error("written twice, the page has other bytes, want the same")
 	}
 
 	// A model's.
@@ -342,6 +342,7 @@ func TestTriedOfFolds(t *testing.T) {
 	w.says(w.must("status", "night-1"), "4 open, in 4 folds")
 }
 
+// jsonOf returns v as JSON.
 func jsonOf(t *testing.T, v any) string {
 	t.Helper()
 	text := must.Get(json.Marshal(v))(t)
@@ -353,7 +354,7 @@ func (w *world) hasParts(page, text string, parts ...string) {
 	w.t.Helper()
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
-			w.t.Errorf("%s does not have %q: %.2000q", page, part, text)
+			w.t.Errorf("%s lacks %q, want it there: %.2000q", page, part, text)
 		}
 	}
 }
@@ -404,6 +405,7 @@ func (t *terminal) escape(text []byte) int {
 	return 3 + end
 }
 
+// line makes the rows down to that of the cursor.
 func (t *terminal) line() {
 	for len(t.rows) <= t.row {
 		t.rows = append(t.rows, nil)
@@ -451,8 +453,8 @@ func everyWidth(t *testing.T, name string, write func(*terminal)) (last *termina
 		last = &terminal{width: width}
 		write(last)
 		if len(last.wrapped) > 0 {
-			t.Errorf("%s at %d columns: %d lines go on below, the first is\n%s", name, width, len(last.wrapped),
-				last.wrapped[0])
+			t.Errorf("%s at %d columns: %d lines go on below, want none; the first is\n%s", name, width,
+				len(last.wrapped), last.wrapped[0])
 		}
 		if testing.Verbose() && width == 80 {
 			t.Logf("%s\n%s", name, last)
@@ -549,7 +551,7 @@ func TestProgressIsOneLine(t *testing.T) {
 			}
 		}
 		if !strings.Contains(on.String(), "49/60 done · 62 min left · best average_precision 0.1235 (#7)") {
-			t.Errorf("the line lacks 49/60 done, the time left and the best:\n%s", on)
+			t.Errorf("want a line of 49/60 done, the time left and the best:\n%s", on)
 		}
 		v.Close()
 	})

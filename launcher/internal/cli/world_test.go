@@ -55,6 +55,7 @@ type world struct {
 	last      []string // the last command that had to succeed
 }
 
+// newWorld returns a deployment of empty buckets, whose clock stands at a night in November 2026.
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, ctx: t.Context(), dir: t.TempDir(), buckets: map[string]blob.Store{},
 		now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)}

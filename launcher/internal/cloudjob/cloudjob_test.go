@@ -66,6 +66,7 @@ func (c *cloud) Cancel(context.Context, string) (engine.JobStatus, error) {
 	return engine.JobStatus{}, nil
 }
 
+// request is the work that tests submit: to stage the dataset clicks.
 func request() Work { return Work{Dataset: "clicks", Fingerprint: fingerprint} }
 
 // TestSubmit: a second submission of the same work attaches to the job while it runs. Once the job has failed, the next
@@ -278,14 +279,14 @@ func FuzzReports(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if p := decodeProgress(data); p != nil && (p.Done < 0 || p.Total < p.Done || !steps[p.Step]) {
-			t.Fatalf("accepted the progress %+v, which cannot be", p)
+			t.Fatalf("accepted the progress %+v, which cannot be; want nil", p)
 		}
 		o, err := decodeOutcome(data)
 		if err != nil && !problem.Is(err, problem.Damaged) {
 			t.Fatalf("error %T: %v; expected one of kind damaged", err, err)
 		}
 		if err == nil && o.Version == "" && o.Error == "" {
-			t.Fatalf("accepted an outcome without a result or an error: %+v", o)
+			t.Fatalf("accepted an outcome without a result or an error, want it refused: %+v", o)
 		}
 	})
 }

@@ -47,6 +47,6 @@ func TestBrowserLive(t *testing.T) {
 	page.Until("document.getElementById('live').textContent === 'ended' && document.body.textContent.includes('None " +
 		"met the requirements')")
 	if e := page.Errors(url); len(e) > 0 {
-		t.Errorf("the page said or asked: %q", e)
+		t.Errorf("the page logged or requested %q, want nothing", e)
 	}
 }

@@ -96,6 +96,7 @@ func conclude(t *testing.T, bucket blob.Store, p *sweep.Plan) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
+// get returns the handler's answer to a GET of a path by the name of a host.
 func get(h http.Handler, host, path string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, "http://"+host+path, nil)
 	w := httptest.NewRecorder()
@@ -301,7 +302,7 @@ func TestWhoHasGoneWaitsForNothing(t *testing.T) {
 		c := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet)
 		h := c.Handler([]string{"localhost:1"})
 		if !c.first.TryAcquire(1) { // another request reads a large sweep
-			t.Fatal("nobody else reads")
+			t.Fatal("the turn to read is taken, want it free at the beginning")
 		}
 
 		ctx, leave := context.WithCancel(t.Context())
@@ -318,10 +319,10 @@ func TestWhoHasGoneWaitsForNothing(t *testing.T) {
 		select {
 		case code := <-answered:
 			if code == http.StatusOK {
-				t.Error("a request that was taken back was served, though nobody had read the sweep")
+				t.Error("a request that was taken back was served, want it refused: nobody had read the sweep")
 			}
 		default:
-			t.Error("a request that was taken back still waits for its turn")
+			t.Error("a request that was taken back still waits for its turn, want it ended")
 			defer func() { <-answered }()
 		}
 

@@ -172,6 +172,7 @@ func (d *Doctor) addUnchecked(check, where string, err error) {
 	d.add(check, NotChecked, where, ownLogin, "%s may not read it; a project owner may, with their own login", who)
 }
 
+// enable is the command that enables a service of Google in the project.
 func (d *Doctor) enable(service string) string {
 	return "gcloud services enable " + service + " --project " + d.Deployment.Project
 }

@@ -287,7 +287,7 @@ func TestServicesAreTerraforms(t *testing.T) {
 	text := must.Get(os.ReadFile("../../../terraform/services.tf"))(t)
 	for _, s := range services {
 		if !strings.Contains(string(text), `"`+s+`"`) {
-			t.Errorf("the doctor looks for %s, which terraform/services.tf does not enable", s)
+			t.Errorf("the doctor looks for %s; want terraform/services.tf to enable it", s)
 		}
 	}
 }
@@ -359,8 +359,10 @@ const (
 	owner    = "ana@example.com"
 )
 
+// account is the service account that terraform makes for an identity.
 func account(identity string) string { return "coppice-" + identity + "@p1.iam.gserviceaccount.com" }
 
+// newFake returns a project in which everything is in order.
 func newFake(t *testing.T) *fake {
 	t.Helper()
 	return &fake{
@@ -377,6 +379,7 @@ func newFake(t *testing.T) *fake {
 	}
 }
 
+// newDoctor returns a doctor of the complete deployment whose project is f.
 func newDoctor(t *testing.T, f *fake) *Doctor {
 	t.Helper()
 	table := must.Get(terraform.Load())(t)

@@ -67,7 +67,7 @@ func TestASearchThatLearnsLeavesTrialsOpen(t *testing.T) {
 	}
 	if !slices.ContainsFunc(p.Notes,
 		func(n string) bool { return strings.HasPrefix(n, "13 trials are decided when they are claimed") }) {
-		t.Errorf("the notes %q do not say how many trials are open", p.Notes)
+		t.Errorf("the notes are %q; want one that 13 trials are decided when they are claimed", p.Notes)
 	}
 
 	// It is read as it was written.

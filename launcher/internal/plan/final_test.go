@@ -21,7 +21,7 @@ func TestTheFinalTrainingIsTheLastTrial(t *testing.T) {
 	data := must.Get(json.Marshal(p.Plan))(t)
 	read, err := sweep.DecodePlan(data)
 	if err != nil {
-		t.Fatalf("the plan is refused by its reader: %v", err)
+		t.Fatalf("reading the plan: %v, want no error", err)
 	}
 	final, ok := read.Final()
 	if !ok || final != 8 || len(read.Own()) != 8 || read.Configurations() != 8 || len(p.Expected) != 9 ||
@@ -129,7 +129,7 @@ func TestFoldsBecomeTrials(t *testing.T) {
 	if !slices.ContainsFunc(p.Notes, func(n string) bool {
 		return strings.Contains(n, "8 configurations in 5 folds of train (kfold) are 40 trials")
 	}) {
-		t.Errorf("the notes do not say how many trials that are: %q", p.Notes)
+		t.Errorf("want a note that 8 configurations in 5 folds are 40 trials: %q", p.Notes)
 	}
 
 	// Of each of 131 million rows, 40 features of two bytes and 8 bytes more are copied. The trainer has its own
@@ -197,7 +197,7 @@ func TestFoldsOfASearchThatLearns(t *testing.T) {
 	p.Job = p.JobName(0)
 	data := must.Get(json.Marshal(p.Plan))(t)
 	if _, err := sweep.DecodePlan(data); err != nil && !strings.Contains(err.Error(), "job") {
-		t.Fatalf("the plan is refused by its reader: %v", err)
+		t.Fatalf("reading the plan: %v, want no error, or one of its job", err)
 	}
 
 	if got, want := sources(p), "fixed 10, warm 5, portfolio 25, auto 60, refit 1"; got != want ||
@@ -368,7 +368,7 @@ func withoutRequire(t *testing.T) string {
 	before, after, ok := strings.Cut(spec, "\nrequire:")
 	_, after, more := strings.Cut(after, "\n")
 	if !ok || !more {
-		t.Fatal("the spec of these tests has no line require: any more")
+		t.Fatal("the spec of these tests has no line require:, want one to leave out")
 	}
 	return strings.Replace(before+"\n"+after, "final: {rows: train}\n", "", 1)
 }

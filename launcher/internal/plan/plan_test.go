@@ -87,6 +87,7 @@ func manifest(splits ...string) *dataset.Manifest {
 	return m
 }
 
+// build plans a sweep on a dataset at one fixed time, without earlier sweeps.
 func build(s *sweep.Spec, m *dataset.Manifest) (*plan.Planned, error) {
 	return plan.Build(plan.Inputs{Spec: s, Manifest: m, Job: func(id sweep.ID) string { return "jobs/" + string(id) },
 		Now: time.Unix(1, 0), Version: "v1"})
@@ -104,7 +105,7 @@ func readBack(t *testing.T, p *plan.Planned) *sweep.Plan {
 	data := must.Get(json.Marshal(p.Plan))(t)
 	read, err := sweep.DecodePlan(data)
 	if err != nil {
-		t.Fatalf("the plan is refused by its reader: %v", err)
+		t.Fatalf("reading the plan: %v, want no error", err)
 	}
 	return read
 }
@@ -168,7 +169,7 @@ func TestColumnsToTrainWithout(t *testing.T) {
 		list := trial.Params[gbt.IgnoreColumn].(string)
 		count[list]++
 		if list == "name:f7" && trial.Params["num_leaves"] != 16.0 {
-			t.Errorf("%v breaks the constraint", trial.Params)
+			t.Errorf("%v breaks the constraint, want 16 leaves without f7", trial.Params)
 		}
 	}
 	// Two fixed ones are the same; of six random ones a constraint leaves out one.

@@ -129,6 +129,7 @@ func checkRefitFits(sizing *sweep.Sizing) error {
 		gib(sizing.MemoryBytes)))
 }
 
+// gib formats a number of bytes in GiB, with at most one decimal.
 func gib(n int64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/(1<<30)), ".0") + " GiB"
 }
@@ -201,6 +202,7 @@ type footprint struct {
 	threads int
 }
 
+// private returns the bytes that a training needs for itself, with so many rows of train and valid and so many threads.
 func (f *footprint) private(params gbt.Params, train, valid, threads int) int64 {
 	return gbt.PrivateBytes(params, train, valid, f.bins, threads)
 }

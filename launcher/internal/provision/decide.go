@@ -80,6 +80,7 @@ func describeMachines(p *sweep.Plan, n int, s engine.JobStatus) *Machines {
 	return m
 }
 
+// clock formats a time, in UTC and to the minute.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
 // String says how many of them there are and, if some are missing, since when, why, and what happens next.

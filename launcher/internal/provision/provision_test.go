@@ -46,6 +46,7 @@ type fakeCloud struct {
 	before func(what string) // called before every call
 }
 
+// newCloud returns an engine without jobs; each one that is submitted gets its fate.
 func newCloud(t *testing.T, fate map[string]engine.JobStatus) *fakeCloud {
 	return &fakeCloud{t: t, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), jobs: map[string]*engine.JobStatus{},
 		fate: fate, store: &blobtest.Hooked{Store: blob.Memory()}}
@@ -111,12 +112,14 @@ func (c *fakeCloud) Delete(_ context.Context, job string) error {
 	return nil
 }
 
+// clock returns the cloud's time, which the looks at waiting jobs move.
 func (c *fakeCloud) clock() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
+// provisioner returns what submits the jobs of p to this cloud.
 func (c *fakeCloud) provisioner(p *sweep.Plan) *Provisioner {
 	return &Provisioner{Store: c.store, Jobs: c, Plan: p, Now: c.clock, Every: time.Microsecond}
 }
@@ -370,7 +373,7 @@ func TestSettleSurvivesACrashAnywhere(t *testing.T) {
 		}
 		w.before, w.store.Before = nil, nil
 		if err := w.provisioner(plan()).Settle(t.Context()); err != nil {
-			t.Fatalf("after a crash before step %d: %v", at, err)
+			t.Fatalf("settling after a crash before step %d: %v, want no error", at, err)
 		}
 		if !slices.Equal(w.order, calm.order) || !slices.Equal(w.alive(), calm.alive()) {
 			t.Errorf("after a crash before step %d: ordered %q, alive %q; want the same as without a "+
@@ -412,10 +415,10 @@ func TestCancelledMeanwhile(t *testing.T) {
 			w.before = nil
 			if _, err := w.store.Store.Put(t.Context(), sweep.Names(plan().Sweep).Cancel(), blob.Any,
 				strings.NewReader("{}")); err != nil {
-				t.Error(err)
+				t.Errorf("writing the object that cancels: %v, want no error", err)
 			}
 			if _, err := Cancel(t.Context(), w.store, w, plan()); err != nil {
-				t.Error(err)
+				t.Errorf("cancelling: %v, want no error", err)
 			}
 		}
 		must.Do(t, w.provisioner(plan()).Settle(t.Context()))
@@ -426,7 +429,7 @@ func TestCancelledMeanwhile(t *testing.T) {
 			return
 		}
 		if alive := w.alive(); len(alive) != 0 {
-			t.Errorf("cancelled before step %d, and %q still live", at, alive)
+			t.Errorf("cancelled before step %d: the jobs %q live, want none", at, alive)
 		}
 	}
 }

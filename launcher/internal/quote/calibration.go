@@ -116,6 +116,7 @@ func maxLeaves(params gbt.Params) float64 {
 	return n
 }
 
+// same is the scale of a linear interpolation.
 func same(x float64) float64 { return x }
 
 // interpolate returns the value at x between the points, which have ascending X, linear in scale(x). Outside of them it

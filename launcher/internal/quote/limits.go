@@ -122,6 +122,7 @@ func Hold(quoted *sweep.Quote, machine string, budget float64) error {
 	return nil
 }
 
+// model is the word for how machines are paid.
 func model(spot bool) string {
 	if spot {
 		return "Spot"

@@ -39,7 +39,7 @@ func TestLimitsAreComparedWithTheQuote(t *testing.T) {
 		}
 		if text := late + notes; strings.Contains(text, "limits.") &&
 			!strings.Contains(text, "is enough at the slow end") {
-			t.Errorf("%s: %s%s\ndo not say which limit would do", name, late, notes)
+			t.Errorf("%s: %s%s\nwant the limit that would do", name, late, notes)
 		}
 		// A comparison shows the way out, so it is not refused.
 		if c := compare(t, q, Wish{Machines: []string{"n2-highmem-64"}}); tc.late != "" &&

@@ -50,11 +50,13 @@ func request(t testing.TB, size Stated, edits ...string) *Estimator {
 
 var large = Stated{Rows: 130_000_000, Features: 40, HeldOut: 2_600_000}
 
+// compare returns the comparison of a wish, which has to succeed.
 func compare(t testing.TB, q *Estimator, w Wish) *Comparison {
 	t.Helper()
 	return must.Get(q.Compare(w))(t)
 }
 
+// price has q set its plan's Quote, which has to succeed.
 func price(t testing.TB, q *Estimator) {
 	t.Helper()
 	must.Do(t, q.Price())
@@ -113,7 +115,8 @@ func TestByHand(t *testing.T) {
 		1)
 	two := measured.TwoThreads[len(measured.TwoThreads)-1]
 	if two.X > 130e6 {
-		t.Fatalf("two threads were measured at %v rows: the last value is not the nearest any more", two.X)
+		t.Fatalf("two threads were measured at %v rows, want at most 130 million: then the last value is the nearest",
+			two.X)
 	}
 	lost := 2/two.Y - 1 // of each of two to the other
 	four := 4 / (1 + 3*lost)
@@ -166,7 +169,7 @@ func measuredAt(t testing.TB, points []Knot, x float64) float64 {
 			return p.Y
 		}
 	}
-	t.Fatalf("nothing was measured at %v: %v", x, points)
+	t.Fatalf("want a measurement at %v among %v", x, points)
 	return 0
 }
 
@@ -263,14 +266,14 @@ func TestProperties(t *testing.T) {
 				checkOffer(t, o)
 				if b, ok := before[o.Machine]; ok && (o.OnDemand.Hours.Expected > b.OnDemand.Hours.Expected+1e-9 ||
 					o.Spot.Hours.High > b.Spot.Hours.High+1e-9 || o.Waves > b.Waves) {
-					t.Errorf("%d machines are slower than fewer:\n%+v\n%+v", vms, o, b)
+					t.Errorf("%d machines are slower than fewer, want them no slower:\n%+v\n%+v", vms, o, b)
 				}
 				before[o.Machine] = o
 			}
 		}
 		for _, o := range compare(t, of(2), Wish{Machines: four, VMs: 20}).Offers {
 			if b, ok := before[o.Machine]; ok && o.OnDemand.Hours.Expected < b.OnDemand.Hours.Expected-1e-9 {
-				t.Errorf("twice the rows are quicker:\n%+v\n%+v", o, b)
+				t.Errorf("twice the rows are quicker, want them no quicker:\n%+v\n%+v", o, b)
 			}
 		}
 	}
@@ -340,7 +343,7 @@ func recommended(t testing.TB, q *Estimator, c *Comparison) *sweep.Quote {
 			return q.toQuote(&c.Offers[i])
 		}
 	}
-	t.Fatalf("the recommended %+v is none of the offers", c.Recommended)
+	t.Fatalf("the recommended %+v is none of the offers, want one of them", c.Recommended)
 	return nil
 }
 
@@ -370,7 +373,7 @@ func TestWhatIsRecommendedIsNotRefused(t *testing.T) {
 		t.Errorf("with the %v USD that are recommended, Hold says %v; want no error", enough, err)
 	}
 	if c := on(0.004); !strings.Contains(c.Reason, "for at most $0.004") {
-		t.Errorf("within a budget of 0.004: the reason %q does not name it", c.Reason)
+		t.Errorf("within a budget of $0.004: the reason is %q, want it to name the budget", c.Reason)
 	}
 }
 

@@ -222,8 +222,8 @@ func TestDataset(t *testing.T) {
 	}
 	column := blocked.Findings[0].Column
 	if v, ok := last.Drift[column]; last.State != "good" || !ok || v > 0.2 {
-		t.Errorf("the last night is %s, and its column %s is %v from the night before, which is not the blocked one",
-			last.State, column, v)
+		t.Errorf("the last night is %s, and its column %s is %v from the night before; want it good, and compared "+
+			"with the last night that was not blocked", last.State, column, v)
 	}
 	if m := v.Table; m == nil || m.Version != records[3].Version || len(v.Stats) < 5 || len(m.Features) < 5 ||
 		len(m.Splits) < 2 {
@@ -238,7 +238,7 @@ func TestDataset(t *testing.T) {
 		err = again.Write(&two)
 	}
 	if err != nil || one.String() != two.String() {
-		t.Errorf("looked at twice it has other bytes (%v)", err)
+		t.Errorf("looked at twice, the page has other bytes (%v), want the same", err)
 	}
 
 	// A version shows the nights up to it.

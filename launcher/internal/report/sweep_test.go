@@ -36,6 +36,7 @@ type night struct {
 	trials *sweepstore.Trials
 }
 
+// newNight writes the plan of a night, without any result.
 func newNight(t *testing.T) *night {
 	n := &night{T: t, bucket: blob.Memory()}
 	n.plan = sweep.Plan{Format: 1, Sweep: "night-1", Created: planned, Coppice: "v1", Maximize: true,
@@ -278,7 +279,8 @@ func TestLocalRunsCostNothing(t *testing.T) {
 		must.Do(t, v.Write(&out))
 		for _, part := range []string{`data-sort="cost"`, "starting machines", "<dt>spent</dt>", "What it cost"} {
 			if got := strings.Contains(out.String(), part); got == free {
-				t.Errorf("nothing is paid for: %t; the page has %s: %t", free, part, got)
+				t.Errorf("nothing is paid for: %t; the page has %s: %t, want it only where something is paid for", free,
+					part, got)
 			}
 		}
 	}
@@ -301,7 +303,7 @@ func TestASweepThatHasEndedCostsItsBill(t *testing.T) {
 	b := bill.Make(&n.plan, &l, known)
 	if m := view.Money; !ended || m == nil || m.Total != b.Cost || b.Cost == 0 ||
 		!slices.Contains(m.Rows, [2]string{"machine time", plot.Seconds.Format(3600 * b.MachineHours)}) {
-		t.Errorf("the page (ended: %t) has %+v; a month later the bill is %v USD for %v h of machines", ended, m,
+		t.Errorf("the page (ended: %t) has %+v; want the bill of a month later, %v USD for %v h of machines", ended, m,
 			b.Cost, b.MachineHours)
 	}
 }
@@ -329,7 +331,7 @@ func TestLinks(t *testing.T) {
 			t.Errorf("job %q: the page links to %+v; want %s", job, v.Links, want)
 		}
 		if strings.Contains(page.String(), `href="javascript`) {
-			t.Errorf("job %q: the page has a link that runs", job)
+			t.Errorf("job %q: the page has a link that runs a script, want none", job)
 		}
 	}
 	if v, _ := newNight(t).look(); v.Links != nil {

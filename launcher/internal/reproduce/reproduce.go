@@ -388,6 +388,7 @@ func linesApart(was, is []byte) string {
 	return ""
 }
 
+// line returns line i; "" after the last one.
 func line(lines []string, i int) string {
 	if i < len(lines) {
 		return lines[i]
@@ -395,6 +396,7 @@ func line(lines []string, i int) string {
 	return ""
 }
 
+// cut returns at most longest bytes of s, from a place on.
 func cut(s string, from int) string {
 	s = s[min(from, len(s)):]
 	return s[:min(len(s), longest)]

@@ -309,6 +309,7 @@ func (m *Model) describeClasses() {
 	m.answer += len(`{"prediction":},`) + longest
 }
 
+// jsonText returns a text as JSON writes it, in quotes.
 func jsonText(text string) string {
 	out, _ := json.Marshal(text) // a text can be written
 	return string(out)

@@ -101,7 +101,7 @@ func FuzzInstances(f *testing.F) {
 		d.UseNumber()
 		var all map[string]json.RawMessage
 		if err := json.Unmarshal(body, &all); err != nil {
-			t.Fatalf("%q was read, and is no JSON: %v", body, err)
+			t.Fatalf("%q was read, and is no JSON, want it refused: %v", body, err)
 		}
 		d = json.NewDecoder(bytes.NewReader(all["instances"]))
 		d.UseNumber()
@@ -194,7 +194,7 @@ func TestMarksAndNeighbours(t *testing.T) {
 				"end": v.Slice(1, 6)} {
 				got, wrong := cell.ReadAs(dataset.DecimalComma, &some, cell.NewMarkers(nil))
 				if wrong != nil {
-					t.Fatalf("%s, %s: %v", door, part, wrong)
+					t.Fatalf("%s, %s: %v, want every value read", door, part, wrong)
 				}
 				for i, x := range got.Float {
 					w := want[(first+i+len(rows)-len(got.Float))%len(rows)]

@@ -203,7 +203,7 @@ func TestHostileRequests(t *testing.T) {
 			t.Errorf("%s: got status %d and %.200q, want one of %v and why", h.name, r.StatusCode, text, h.status)
 		}
 		if r.Header.Get("Coppice-Version") != "" {
-			t.Errorf("%s: a refusal names a version as if it had answered", h.name)
+			t.Errorf("%s: a refusal names a version as if it had answered, want none named", h.name)
 		}
 	}
 	until(t, "no request is open", func() bool { return s.Open() == 0 && s.Held() == 0 })
@@ -273,7 +273,7 @@ func TestAnswersOfClassesAreThoseOfPredict(t *testing.T) {
 	reg, store := newRegistry()
 	files := kinds.trained(t, 1)
 	if !bytes.Contains(files[scorer.FileFeatures], []byte(`"class":3`)) {
-		t.Fatalf("the model has no rate of the most frequent class, of ids: %.2000s", files[scorer.FileFeatures])
+		t.Fatalf("want a model with ids' rates of class 3: %.2000s", files[scorer.FileFeatures])
 	}
 	v := register(t, reg, "one", files)
 	s := start(t, store, nil)
@@ -309,6 +309,7 @@ func TestAnswersOfClassesAreThoseOfPredict(t *testing.T) {
 	}
 }
 
+// number reads a probability that the server wrote.
 func number(tb testing.TB, text string) float64 {
 	tb.Helper()
 	x, err := strconv.ParseFloat(text, 64)

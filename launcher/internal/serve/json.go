@@ -239,6 +239,7 @@ func (r *instances) fail(_, format string, args ...any) error {
 	return fmt.Errorf("byte %d of the request: %s", r.At, fmt.Sprintf(format, args...))
 }
 
+// twice is the error of an object that has a key twice.
 func (r *instances) twice(key string) error {
 	return &table.InputError{Row: int64(r.row) + 1, Column: key, Msg: "the object has this key twice"}
 }

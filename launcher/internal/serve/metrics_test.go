@@ -157,7 +157,7 @@ func TestColumnsAreMeasured(t *testing.T) {
 	for name := range got {
 		for _, label := range labels.FindAllStringSubmatch(name, -1) {
 			if strings.HasPrefix(name, "coppice_serve_") && !slices.Contains([]string{"column", "status", "le"}, label[1]) {
-				t.Errorf("%s has the label %s, which is another than column, status and le", name, label[1])
+				t.Errorf("%s has the label %s, want only column, status and le", name, label[1])
 			}
 		}
 	}
@@ -254,7 +254,7 @@ func TestAlertRules(t *testing.T) {
 		}
 		for _, name := range asked {
 			if !known[name] {
-				t.Errorf("%s asks for %s, which /metrics does not have", rule.Alert, name)
+				t.Errorf("%s asks for %s, want /metrics to have it", rule.Alert, name)
 			}
 		}
 	}
@@ -287,6 +287,7 @@ func (s shape) write(tb testing.TB, seed uint64) string {
 	return path
 }
 
+// names returns the names of the columns: the ids, then the numbers.
 func (s shape) names() []string {
 	var names []string
 	for i := range s.ids {
@@ -353,6 +354,7 @@ func register(tb testing.TB, r *registry.Registry, key string, files map[string]
 	return must.Get(r.Register(tb.Context(), "ctr", key, files, registry.Info{At: time.Unix(1e9, 0), By: "test"}))(tb)
 }
 
+// newRegistry returns an empty registry, and the store that it is in.
 func newRegistry() (*registry.Registry, blob.Store) {
 	store := blob.Memory()
 	return registry.New(store), store

@@ -22,6 +22,7 @@ type columns struct {
 // mostOther bounds the names that are kept for a hint.
 const mostOther = 256
 
+// newColumns returns the columns of a request for m that has none yet.
 func newColumns(m *Model) *columns {
 	return &columns{m: m, have: make([]bool, len(m.columns)),
 		batch: table.Batch{Names: m.columns, Columns: make([]dataset.Values, len(m.columns))}}

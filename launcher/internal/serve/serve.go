@@ -264,6 +264,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
+// now returns the time, by the clock of the tests if they have set one.
 func (s *Server) now() time.Time {
 	if s.c.Now != nil {
 		return s.c.Now()

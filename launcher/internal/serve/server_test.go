@@ -120,7 +120,7 @@ func until(tb testing.TB, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-late:
-			tb.Fatalf("waited a minute and it is not so that %s", what)
+			tb.Fatalf("waited a minute, want that %s", what)
 		}
 	}
 }
@@ -205,6 +205,7 @@ func written(tb testing.TB, reg *registry.Registry, v registry.Version, names []
 	return must.Get(os.ReadFile(out))(tb)
 }
 
+// csvOf returns a table as CSV, with a header.
 func csvOf(names []string, rows [][]string) []byte {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
@@ -235,6 +236,7 @@ type answer struct {
 	Error       string
 }
 
+// sameBits reports whether two lists have the same numbers, bit by bit.
 func sameBits(a, b []float64) bool {
 	if len(a) != len(b) {
 		return false
@@ -273,7 +275,7 @@ func TestAnswersAreThoseOfPredict(t *testing.T) {
 			if strings.HasPrefix(form.kind, "text/csv") {
 				got.Predictions = numbersOf(t, body)
 			} else if err := json.Unmarshal(body, &got); err != nil {
-				t.Fatalf("%s: %s: %v", form.kind, body, err)
+				t.Fatalf("%s: got %s, want JSON: %v", form.kind, body, err)
 			}
 			if status != http.StatusOK || !sameBits(got.Predictions, want) || header.Get("Coppice-Version") != "ctr@1" {
 				t.Errorf("%d rows as %s: got status %d, version %q, %.300s; want the predictions %.10v", n, form.kind,
@@ -283,6 +285,7 @@ func TestAnswersAreThoseOfPredict(t *testing.T) {
 	}
 }
 
+// toBytes returns the messages as slices of bytes.
 func toBytes(in []json.RawMessage) [][]byte {
 	var out [][]byte
 	for _, x := range in {
@@ -459,7 +462,8 @@ func TestCallersAreVerified(t *testing.T) {
 					a.Status, a.ProtoMajor, ask.status, major)
 			}
 			if named := a.Header.Get("Coppice-Version"); a.StatusCode != http.StatusOK && named != "" {
-				t.Errorf("%s %s: a refusal names %s as if it had answered", ask.method, ask.path, named)
+				t.Errorf("%s %s: a refusal names %s as if it had answered, want no version named", ask.method, ask.path,
+					named)
 			}
 		}
 	}

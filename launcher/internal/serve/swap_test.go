@@ -107,7 +107,7 @@ func TestSwapsUnderLoad(t *testing.T) {
 		want["ctr@"+strconv.Itoa(v.Number)] = predicted(t, reg, v, names, rows)
 	}
 	if sameBits(want["ctr@1"], want["ctr@2"]) {
-		t.Fatal("two versions predict the same, so that a mixture would not be seen")
+		t.Fatal("two versions predict the same, want them to differ, so that a mixture is seen")
 	}
 
 	// A server, and a watcher that is started again whenever it is killed.
@@ -156,7 +156,7 @@ func TestSwapsUnderLoad(t *testing.T) {
 				}
 				r, err := http.Post(s.url+"/predict", "application/json", bytes.NewReader(body))
 				if err != nil {
-					t.Errorf("a request failed: %v", err)
+					t.Errorf("a request failed: %v, want none lost", err)
 					return
 				}
 				var got answer

@@ -56,7 +56,7 @@ func TestBoardOfConfigurations(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "num_iterations") {
-		t.Errorf("the board shows the refit's number of trees as a parameter that was varied:\n%s", out.String())
+		t.Errorf("want no column of num_iterations, which only the refit sets:\n%s", out.String())
 	}
 
 }

@@ -24,7 +24,8 @@ func TestYAMLText(t *testing.T) {
 		spec, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\nlabel: y\ndrop: ["+strconv.Quote(name)+
 			"]\n"))
 		if err != nil || len(spec.Drop) != 1 || spec.Drop[0] != name {
-			t.Errorf("%q is written %s and read as %q (%v)", name, strconv.Quote(name), spec.Drop, err)
+			t.Errorf("%q is written %s and read as %q (%v), want the same name", name, strconv.Quote(name), spec.Drop,
+				err)
 		}
 	}
 }
@@ -143,7 +144,7 @@ func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
 		"2 x n2-highmem-16 on demand, $2.00 per hour each (price of 2026-08-01) in",
 		"note: not in the totals, because the price is not known: job 1"} {
 		if !strings.Contains(out.String(), part) {
-			t.Errorf("it does not show %q:\n%s", part, out.String())
+			t.Errorf("want %q in\n%s", part, out.String())
 		}
 	}
 }

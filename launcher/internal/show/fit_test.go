@@ -203,6 +203,6 @@ func TestNotable(t *testing.T) {
 		}
 	}
 	if strings.Contains(out.String(), "f40") || strings.Contains(out.String(), "<nil>") {
-		t.Errorf("types of more than 40 features are printed, or a row's empty cells:\n%s", out.String())
+		t.Errorf("want the types of 40 features at most, and no <nil> for a row's empty cells:\n%s", out.String())
 	}
 }

@@ -56,7 +56,7 @@ func TestLast(t *testing.T) {
 	} {
 		s, err := parseSchedule(c.schedule, c.zone)
 		if err != nil {
-			t.Fatalf("parsed the schedule of %v: error %v", c, err)
+			t.Fatalf("parsing the schedule of %v: %v, want no error", c, err)
 		}
 		got, err := s.lastTime(at(t, c.now))
 		if err != nil || !got.Equal(at(t, c.want)) {
@@ -72,7 +72,7 @@ func TestID(t *testing.T) {
 		t.Errorf("the id is %s, want %s", got, want)
 	}
 	if job := got.JobID(sweep.MaxFallbacks); sweep.CheckID(string(job)) != nil {
-		t.Errorf("%s leaves no room for the job %s, which is no id", got, job)
+		t.Errorf("%s leaves no room for the job %s, want a valid id", got, job)
 	}
 }
 
@@ -187,7 +187,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if last, err := s.lastTime(now); err == nil && last.After(now.Add(early)) {
-			t.Fatalf("the last slot %v is more than half a minute after %v", last, now)
+			t.Fatalf("the last slot %v is after %v, by more than half a minute; want it by less", last, now)
 		}
 	})
 }
