@@ -26,13 +26,14 @@ var stub string
 // run is one acceptance run in a copy of what it needs of the project, with stubs for all else.
 type run struct {
 	t     *testing.T
-	dir   string
-	env   []string
-	out   string
-	code  int
-	calls []string
+	dir   string   // holds the copy, the stubs, and what they write
+	env   []string // settings of the script
+	out   string   // what the script printed
+	code  int      // its exit code
+	calls []string // the stubs' calls in order, each "PROGRAM ARGUMENTS"
 }
 
+// newRun makes the copy and the stubs. Nothing is run yet.
 func newRun(t *testing.T) *run {
 	t.Helper()
 	r := &run{t: t, dir: t.TempDir()}
@@ -55,12 +56,14 @@ func newRun(t *testing.T) *run {
 	return r
 }
 
+// write makes a file in the run's folder, or replaces it.
 func (r *run) write(name, text string) {
 	r.t.Helper()
 	must.Do(r.t, os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600))
 }
 
-// do runs the script once more, with these settings beside the others.
+// do runs acceptance.sh once more to its end, with word as its argument unless that is "", and with env beside the
+// other settings. It keeps the output, exit code and calls. The script is answered "no" if it asks.
 func (r *run) do(word string, env ...string) {
 	r.t.Helper()
 	_ = os.Remove(filepath.Join(r.dir, "calls"))
@@ -84,42 +87,48 @@ func (r *run) do(word string, env ...string) {
 	}
 }
 
+// called returns the index of the first call that matches the regular expression, -1 if there is none.
 func (r *run) called(pattern string) int {
 	r.t.Helper()
 	return slices.IndexFunc(r.calls, regexp.MustCompile(pattern).MatchString)
 }
 
+// says fails the test for each part that is not in the script's output.
 func (r *run) says(parts ...string) {
 	r.t.Helper()
 	for _, p := range parts {
 		if !strings.Contains(r.out, p) {
-			r.t.Errorf("it does not say %q:\n%s", p, r.out)
+			r.t.Errorf("got the output\n%s\nwant %q in it", r.out, p)
 		}
 	}
 }
 
+// exists says whether there is such a file or folder in the run's folder.
 func (r *run) exists(name string) bool {
 	_, err := os.Stat(filepath.Join(r.dir, name))
 	return err == nil
 }
 
+// file returns the text of a file in the run's folder. If there is none, the test fails and goes on with "".
 func (r *run) file(name string) string {
 	r.t.Helper()
 	text, err := os.ReadFile(filepath.Join(r.dir, name))
 	if err != nil {
-		r.t.Error(err)
+		r.t.Errorf("cannot read what the run should have written: %v", err)
 	}
 	return string(text)
 }
 
-// leavesNoLogin: the file with the operator's login goes, whatever happens, and no login is shown.
+// leavesNoLogin fails the test if the file with the operator's login is still there, or if the login was printed.
 func (r *run) leavesNoLogin() {
 	r.t.Helper()
 	if r.exists("build/acceptance/accept-1/launcher.json") || strings.Contains(r.out, "secret") {
-		r.t.Error("a login is left behind, or shown")
+		r.t.Errorf("login left behind: %t, printed: %t; want neither",
+			r.exists("build/acceptance/accept-1/launcher.json"), strings.Contains(r.out, "secret"))
 	}
 }
 
+// work is the folder that the acceptance run makes for what it writes.
 const work = "build/acceptance/accept-1/"
 
 // TestAcceptancePasses plays the whole acceptance run with fake tools: every step is taken, in its order, all 28
@@ -161,7 +170,7 @@ func TestAcceptancePasses(t *testing.T) {
 	report := r.file(work + "report.md")
 	if met := strings.Count(report, "| met |"); met != 28 || strings.Contains(report, "NOT") ||
 		!strings.Contains(report, "PASSED") {
-		t.Errorf("%d expectations met:\n%s", met, report)
+		t.Errorf("%d expectations met, want 28, and PASSED:\n%s", met, report)
 	}
 	if at := strings.Count(strings.Join(r.calls, "\n"), "scheduler jobs run accept-1-sweep-nightly"); at != 3 {
 		t.Errorf("the schedule was fired %d times, want 3", at)
@@ -171,7 +180,7 @@ func TestAcceptancePasses(t *testing.T) {
 	for _, caller := range []string{"launcher doctor of my-project as the operator\n",
 		"launcher status of my-project as " + work + "launcher.json\n"} {
 		if all := r.file("callers"); !strings.Contains(all, caller) {
-			t.Errorf("%q is missing:\n%s", caller, all)
+			t.Errorf("got the callers\n%s\nwant %q among them", all, caller)
 		}
 	}
 	if strings.Contains(r.file("callers"), "doctor of my-project as "+work) {
@@ -182,7 +191,7 @@ func TestAcceptancePasses(t *testing.T) {
 		if strings.HasPrefix(call, "terraform ") && !strings.HasPrefix(call, "terraform -chdir="+work+
 			"terraform/examples/minimal ") && !regexp.MustCompile("^terraform -chdir="+work+
 			"terraform/examples/production (init|plan) ").MatchString(call) {
-			t.Errorf("another state: %s", call)
+			t.Errorf("got the call %q, want Terraform called in the copy alone", call)
 		}
 	}
 	if text := r.file(work + "terraform/examples/minimal/acceptance_override.tf"); !strings.Contains(text,
@@ -191,8 +200,9 @@ func TestAcceptancePasses(t *testing.T) {
 	}
 }
 
-// TestAcceptanceFails has a call fail in every step that calls something and has to succeed, and checks what is said
-// and that nothing is destroyed. Steps 1 and 4 call nothing that the stub stands for; 21 to 23 only warn.
+// TestAcceptanceFails: when a call fails, the run stops in that step, says so and what it has left behind, and destroys
+// nothing. The test has a call fail in each step in turn. Steps 1 and 4 make no calls of programs that the stub stands
+// for, and steps 21 to 23 only warn.
 func TestAcceptanceFails(t *testing.T) {
 	t.Parallel()
 	for step, fail := range map[string]string{
@@ -236,7 +246,8 @@ func TestAcceptanceFails(t *testing.T) {
 	}
 }
 
-// TestAcceptanceWaitsForMetrics: alerts may not know a metric of log lines for ten minutes, and no service its agent.
+// TestAcceptanceWaitsForMetrics: the run repeats terraform apply for at least 12 minutes before it gives up. Google's
+// alerts may not know a new metric for ten minutes. It does not apply at all if a service's account cannot be made.
 func TestAcceptanceWaitsForMetrics(t *testing.T) {
 	t.Parallel()
 	const enough = 12 * 60 // seconds
@@ -266,7 +277,8 @@ func TestAcceptanceWaitsForMetrics(t *testing.T) {
 	}
 }
 
-// TestAcceptanceSeesWhatIsWrong has a call succeed with an answer that must not be.
+// TestAcceptanceSeesWhatIsWrong: the run stops in the right step when a call succeeds with an answer that is not the
+// expected one. The key of a case is CALL=>ANSWER.
 func TestAcceptanceSeesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for say, want := range map[string]string{
@@ -350,7 +362,8 @@ func TestAcceptanceSeesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestAcceptanceGoesOn after what nothing else depends on, and says at the end what it was.
+// TestAcceptanceGoesOn: after a failure in a step on which no other depends, the run goes on to its end, warns of that
+// step in its report and has met all 27 other expectations.
 func TestAcceptanceGoesOn(t *testing.T) {
 	t.Parallel()
 	for say, want := range map[string]string{
@@ -371,14 +384,16 @@ func TestAcceptanceGoesOn(t *testing.T) {
 			report := r.file(work + "report.md")
 			if r.code != 0 || strings.Count(report, "| met |") != 27 || strings.Count(report, "| **warning** |") != 1 ||
 				!strings.Contains(report, "Warnings: "+want+";") {
-				t.Errorf("exit code %d, expected 27 met and a warning of %s:\n%s\n%s", r.code, want, report, r.out)
+				t.Errorf("exit code %d, expected 0, 27 expectations met and a warning of %s:\n%s\n%s", r.code, want,
+					report, r.out)
 			}
 		})
 	}
 }
 
-// TestAcceptanceInterruptedAndRemoved: a run that is interrupted leaves what it made and says how to remove it; no
-// other begins over it, destroy removes it, once, and never what no run has made.
+// TestAcceptanceInterruptedAndRemoved: a run that is interrupted leaves what it made and says how to remove it. No
+// other run begins as long as that is there. The script's word destroy removes it, does nothing if it is gone already,
+// and never removes what no run has made.
 func TestAcceptanceInterruptedAndRemoved(t *testing.T) {
 	r := newRun(t)
 	r.do("", "INTERRUPT=launcher watch accept-1-1")
@@ -391,7 +406,8 @@ func TestAcceptanceInterruptedAndRemoved(t *testing.T) {
 
 	r.do("") // not over what is left
 	if r.code == 0 || len(r.calls) > 1 {
-		t.Errorf("it began again over the last one: %q", r.calls)
+		t.Errorf("run again over what is left: exit code %d, calls %q; want a failure after the first call", r.code,
+			r.calls)
 	}
 	r.says("make acceptance-destroy")
 
@@ -408,12 +424,13 @@ func TestAcceptanceInterruptedAndRemoved(t *testing.T) {
 	}
 	r.do("destroy", "NAME=coppice")
 	if r.code == 0 || r.called("terraform") >= 0 {
-		t.Errorf("it destroys what it has not made: %q", r.calls)
+		t.Errorf("destroying what no run has made: exit code %d, calls %q; want a failure before Terraform is called",
+			r.code, r.calls)
 	}
 }
 
-// TestAcceptanceRemovesWhereItWas: another region than the run's would have Terraform replace everything before it
-// destroys it.
+// TestAcceptanceRemovesWhereItWas: destroy uses the region of the run that it removes, whatever the setting REGION says
+// now. With another region Terraform would replace everything before it destroys it.
 func TestAcceptanceRemovesWhereItWas(t *testing.T) {
 	t.Parallel()
 	for _, later := range []string{"REGION=", "REGION=us-central1"} { // make gives the first where nothing is said
@@ -434,13 +451,13 @@ func TestAcceptanceRemovesWhereItWas(t *testing.T) {
 			}
 		}
 		if planned != 2 {
-			t.Errorf("want a location for apply and for destroy; calls %q", r.calls)
+			t.Errorf("got %d calls with a location, want 2, of apply and destroy; calls %q", planned, r.calls)
 		}
 	}
 }
 
-// TestAcceptanceAsksFirst: without a yes nothing is called, and neither with a setting that is not a plain name or
-// number, which a shell could take for more.
+// TestAcceptanceAsksFirst: unless the operator agrees to the costs, nothing is called or made. The same is true, also
+// of a dry run, if a setting is not a plain name or number: a shell could take it for a command.
 func TestAcceptanceAsksFirst(t *testing.T) {
 	r := newRun(t)
 	r.do("", "YES=")
@@ -464,7 +481,8 @@ func TestAcceptanceAsksFirst(t *testing.T) {
 	}
 }
 
-// TestAcceptanceDry: everything is printed, nothing is called and nothing written.
+// TestAcceptanceDry: with DRY=1 the script prints every step, expectation and command of a real run, but calls nothing
+// and writes nothing.
 func TestAcceptanceDry(t *testing.T) {
 	r := newRun(t)
 	before := r.names()
@@ -487,12 +505,13 @@ func TestAcceptanceDry(t *testing.T) {
 		}
 		return lines
 	}
-	// the three sweeps that it cancels, of which there are none
+	// A real run also cancels its three sweeps, of which a dry run has none.
 	if dry, all := len(shown(r.out)), len(shown(wet.out)); dry != all-3 {
 		t.Errorf("%d commands dry, %d for real; want three fewer", dry, all)
 	}
 }
 
+// names returns the paths of all files and folders in the run's folder.
 func (r *run) names() (names []string) {
 	r.t.Helper()
 	must.Do(r.t, filepath.WalkDir(r.dir, func(path string, _ os.DirEntry, err error) error {

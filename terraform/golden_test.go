@@ -21,15 +21,15 @@ import (
 
 var update = flag.Bool("update", false, "write tests/golden anew")
 
-// deployment is what the golden bindings are of; tests/defaults.tftest.hcl and tests/everything.tftest.hcl plan the
-// same two.
+// deployment is a set of Terraform's variables for which a golden file holds the bindings. Terraform plans the same two
+// in tests/defaults.tftest.hcl and tests/everything.tftest.hcl.
 type deployment struct {
-	file    string
-	people  map[string][]string
-	jobs    []string // the scheduled launchers; with any, the aggregator's service is there, too
-	source  []string // buckets of tables
-	tables  []string // datasets of BigQuery
-	webhook []string // the secret
+	file    string              // in tests/golden
+	people  map[string][]string // the members of each identity of people
+	jobs    []string            // the scheduled launchers; with any, the aggregator's service is there, too
+	source  []string            // buckets of tables
+	tables  []string            // datasets of BigQuery
+	webhook []string            // the secret
 	key     bool
 	shared  bool
 }
@@ -51,8 +51,8 @@ const (
 	testNumber  = "123456789012"
 )
 
-// bindings are all that Terraform may plan: "MEMBER: ROLE on KIND NAME", ascending. It is a second reading of the
-// table, apart from iam.tf's.
+// bindings returns all bindings that Terraform may plan for the deployment, as "MEMBER: ROLE on KIND NAME", ascending.
+// iam.tf reads the table in its own way; that both come to the same is what the golden files are for.
 func (d deployment) bindings(t *Table) []string {
 	var all []string
 	for _, b := range t.Bindings {
@@ -79,7 +79,8 @@ func (d deployment) bindings(t *Table) []string {
 	return all
 }
 
-// names are what the resources of the table are called in the cloud.
+// names returns the names that a resource of the table has in the cloud: several if the deployment has several of it,
+// and none if it has none.
 func (d deployment) names(resource string) []string {
 	kind, name, _ := strings.Cut(resource, "/")
 	switch {
@@ -115,7 +116,7 @@ func (d deployment) names(resource string) []string {
 	case kind == "key" && d.key:
 		return []string{"coppice"}
 	}
-	return nil // and a subnetwork is never Terraform's to give
+	return nil // also for a subnetwork, on which Terraform gives no rights
 }
 
 // TestGoldenBindings: who may do what in each deployment is as its golden file says.
@@ -126,6 +127,8 @@ func TestGoldenBindings(t *testing.T) {
 	}
 }
 
+// golden fails the test if have, written as JSON, differs from the golden file of that name. With -update it writes the
+// file instead.
 func golden(t *testing.T, name string, have any) {
 	t.Helper()
 	text := must.Get(json.MarshalIndent(have, "", "  "))(t)
@@ -141,7 +144,9 @@ func golden(t *testing.T, name string, have any) {
 	}
 }
 
-// TestGoldenEnvironment holds the variables that Terraform sets against those that the programs read.
+// TestGoldenEnvironment: Terraform sets exactly those variables of the environment that the programs read, and the
+// programs accept their values. Exceptions are variables of emulators, of the webhook and of Slurm, which this
+// deployment does not have.
 func TestGoldenEnvironment(t *testing.T) {
 	text := must.Get(os.ReadFile(filepath.Join("tests", "golden", "environment.json")))(t)
 	var set map[string]string
@@ -152,7 +157,7 @@ func TestGoldenEnvironment(t *testing.T) {
 	}
 	err := envconfig.ProcessWith(t.Context(), &envconfig.Config{Target: &env, Lookuper: envconfig.MapLookuper(set)})
 	if err != nil || env.Check() != nil {
-		t.Fatalf("the programs do not take it: %v, %v", err, env.Check())
+		t.Fatalf("the programs do not accept the environment: %v, %v; want no error", err, env.Check())
 	}
 	read := append(variables(reflect.TypeFor[environment.Deployment]()),
 		variables(reflect.TypeFor[environment.BatchEnv]())...)
@@ -170,11 +175,13 @@ func TestGoldenEnvironment(t *testing.T) {
 		// of emulators
 		if _, ok := set[name]; !ok && name != "COPPICE_BATCH_ENDPOINT" && name != "COPPICE_BIGQUERY_ENDPOINT" &&
 			name != "COPPICE_INSPECT_ENDPOINT" {
-			t.Errorf("%s is read and not set", name)
+			t.Errorf("%s is read and not set; want each to be set", name)
 		}
 	}
 }
 
+// variables returns the names of the environment's variables that fill the fields of the struct t, embedded structs
+// included.
 func variables(t reflect.Type) []string {
 	var names []string
 	for i := range t.NumField() {
@@ -188,8 +195,8 @@ func variables(t reflect.Type) []string {
 	return names
 }
 
-// TestOnlyTheTableGrants: no *_iam_* resource outside iam.tf, none there that could hold a list of members, and each
-// made from the table.
+// TestOnlyTheTableGrants: no file of Terraform gives rights past the table. Resources of a kind *_iam_* are in iam.tf
+// alone, each gives one role to one member and not to a list, and each is made from the table. No account has a key.
 func TestOnlyTheTableGrants(t *testing.T) {
 	resource := regexp.MustCompile(`(?m)^\s*resource\s+"([a-z0-9_]+)"\s+"([a-z0-9_]+)"\s*\{\s*\n\s*(\S+)\s+=\s+(\S+)`)
 	found := 0
@@ -206,7 +213,8 @@ func TestOnlyTheTableGrants(t *testing.T) {
 		}
 		if n := len(regexp.MustCompile(`(?m)^\s*resource\s+"`).FindAll(source, -1)); n > len(resource.FindAll(source,
 			-1)) {
-			t.Errorf("%s: a resource in a form that this test cannot read", name)
+			t.Errorf("%s: got %d resources of which this test can read %d, want all in the form that it reads", name, n,
+				len(resource.FindAll(source, -1)))
 		}
 		for _, m := range resource.FindAllStringSubmatch(string(source), -1) {
 			kind, label, first, value := m[1], m[2], m[3], m[4]
@@ -235,6 +243,7 @@ func TestOnlyTheTableGrants(t *testing.T) {
 	}
 }
 
+// errOr returns err, or other if err is nil.
 func errOr(err, other error) error {
 	if err != nil {
 		return err

@@ -85,8 +85,9 @@ type Table struct {
 // Load reads the embedded table. An error means that the file itself is wrong.
 func Load() (*Table, error) { return parseTable(iamYAML, rolesYAML) }
 
-// parseTable reads the table and what its roles permit, and wants every binding to be of an identity, a resource and a
-// role that are known, once.
+// parseTable reads the table and what its roles permit from the texts of iam.yaml and roles.yaml. It is an error, with
+// the place in the file, if an identity or binding is wrong, as checkIdentity and checkBinding say, or if a binding is
+// there twice, whatever its reasons.
 func parseTable(iam, roles []byte) (*Table, error) {
 	var grants struct {
 		Identities map[string]Identity `yaml:"identities"`
@@ -106,7 +107,7 @@ func parseTable(iam, roles []byte) (*Table, error) {
 		t.Roles[role] = slices.Sorted(slices.Values(permissions))
 	}
 
-	for _, name := range slices.Sorted(maps.Keys(t.Identities)) {
+	for _, name := range slices.Sorted(maps.Keys(t.Identities)) { // sorted, so that the same error comes each time
 		if err := checkIdentity(t.Identities[name]); err != "" {
 			return nil, doc.Errorf("identities."+name, "%s: %s", name, err)
 		}
@@ -153,7 +154,8 @@ var resources = []string{
 	"key/coppice", "subnetwork/machines",
 }
 
-// checkIdentity returns what is wrong; "" if nothing is.
+// checkIdentity returns what is wrong with an identity, "" if nothing is. It needs a known kind and a reason, and if it
+// is an agent also the domain of its e-mail address.
 func checkIdentity(i Identity) (wrong string) {
 	switch {
 	case !slices.Contains([]Kind{Account, Agent, People}, i.Kind):
@@ -166,8 +168,9 @@ func checkIdentity(i Identity) (wrong string) {
 	return ""
 }
 
-// checkBinding returns what is wrong; "" if nothing is. Primitive roles match no pattern, since they permit far too
-// much.
+// checkBinding returns what is wrong with a binding, "" if nothing is. It needs an identity and a role of the table, a
+// known resource or one of the table's accounts, and a reason. Primitive roles such as roles/editor match no pattern,
+// since they permit far too much.
 func (t *Table) checkBinding(b Binding) (wrong string) {
 	account, isAccount := strings.CutPrefix(b.Resource, "account/")
 	known := slices.Contains(resources, b.Resource) || isAccount && t.Identities[account].Kind == Account

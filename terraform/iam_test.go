@@ -18,14 +18,15 @@ import (
 	"coppice/internal/strictyaml"
 )
 
+// load returns the deployment's own table.
 func load(t *testing.T) *Table {
 	t.Helper()
 	return must.Get(Load())(t)
 }
 
-// TestTableHasNoWideRights: no role is that of an owner, editor or administrator; on the whole project are only those
-// that cannot be given on less; only the launcher acts as another account; people only read; and nobody and no role is
-// there for nothing.
+// TestTableHasNoWideRights: the table gives no more than is needed. No role is that of an owner, editor or
+// administrator. On the whole project it gives only roles that cannot be given on less. Only the launcher acts as
+// another account. People may only read buckets. Every identity may do something, and every role is given to somebody.
 func TestTableHasNoWideRights(t *testing.T) {
 	table := load(t)
 	onProject := []string{"roles/batch.agentReporter", "roles/batch.jobsEditor", "roles/batch.jobsViewer",
@@ -65,7 +66,8 @@ func TestTableHasNoWideRights(t *testing.T) {
 	}
 }
 
-// TestNobodyElseMay is what the table must never come to permit.
+// TestNobodyElseMay: each of these permissions is had by exactly the identities that are listed with it. A change of
+// the table that gives one of them to anybody else fails here.
 func TestNobodyElseMay(t *testing.T) {
 	table := load(t)
 	for _, never := range []struct {
@@ -116,7 +118,7 @@ func TestNobodyElseMay(t *testing.T) {
 		}
 		slices.Sort(may)
 		if want := slices.Sorted(slices.Values(never.but)); !slices.Equal(may, want) {
-			t.Errorf("%s on %s: %q may, %q should", never.permission, never.resource, may, want)
+			t.Errorf("%s on %s: got the identities %q, want %q", never.permission, never.resource, may, want)
 		}
 	}
 }
@@ -134,8 +136,8 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// TestWrongTablesAreRefused changes one thing of a right table at a time; each is refused with its place or what was
-// meant.
+// TestWrongTablesAreRefused: parseTable refuses a wrong table with the place of the fault, or with what was probably
+// meant. Each case changes one thing of the right table that is called "good".
 func TestWrongTablesAreRefused(t *testing.T) {
 	const who = "identities:\n  task: {kind: account, why: trains}\n"
 	const good = "  - {identity: task, resource: topic/scores, role: roles/pubsub.publisher, why: says so}\n"
@@ -163,11 +165,12 @@ func TestWrongTablesAreRefused(t *testing.T) {
 		var bad *strictyaml.Error
 		if tc.want == "" && err != nil || tc.want != "" &&
 			(!errors.As(err, &bad) || !strings.Contains(err.Error(), tc.want)) {
-			t.Errorf("%s: %v, want %q", name, err, tc.want)
+			t.Errorf("%s: got error %v, want one with %q, or none if that is empty", name, err, tc.want)
 		}
 	}
 }
 
+// FuzzParse: whatever the two texts, if parseTable accepts them, then Check grants every permission of every binding.
 func FuzzParse(f *testing.F) {
 	f.Add(iamYAML, rolesYAML)
 	f.Add([]byte("identities: {a: {kind: account, why: x}}\nbindings: []\n"), []byte("roles/viewer: []\n"))
@@ -186,7 +189,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestAgentsAreMade: of each service whose account gets rights, prepare.sh makes the account before the first apply.
+// TestAgentsAreMade: prepare.sh makes the service account of every Google service to which the table gives rights. The
+// first apply would fail without it. makes has for each account's domain what stands in the script.
 func TestAgentsAreMade(t *testing.T) {
 	script := must.Get(os.ReadFile("prepare.sh"))(t)
 	makes := map[string]string{"gcp-sa-pubsub": " pubsub ", "serverless-robot-prod": " run ",
@@ -196,7 +200,7 @@ func TestAgentsAreMade(t *testing.T) {
 	for name, i := range table.Identities {
 		domain, _, _ := strings.Cut(i.Domain, ".")
 		if i.Kind == Agent && (makes[domain] == "" || !strings.Contains(string(script), makes[domain])) {
-			t.Errorf("%s (%s) is given rights, and prepare.sh does not make it", name, i.Domain)
+			t.Errorf("%s (%s) is given rights, and prepare.sh does not make it; want it made there", name, i.Domain)
 		}
 	}
 }
@@ -236,8 +240,9 @@ var calls = map[string][]call{
 	},
 }
 
-// writes are the buckets that each program writes, and whether it overwrites, which the service counts as deleting.
-// Whoever reads the sweeps bucket also lists it. From the calls of blob.Store's Put, Create and CreateJSON.
+// writes are the buckets that each program writes, and whether it overwrites objects, which the service counts as
+// deleting. where names the files with the calls of blob.Store's Put, Create and CreateJSON, and says what is written.
+// Whoever reads the sweeps bucket also lists it.
 var writes = []struct {
 	identity, bucket string
 	overwrites       bool
@@ -262,9 +267,11 @@ var reads = map[string][]string{
 	Aggregator: {DatasetsBucket, SweepsBucket, RegistryBucket},
 }
 
-// TestTableCoversTheCalls holds the table against what the programs call.
+// TestTableCoversTheCalls: the table permits each program every call of a service that its code makes, as listed in
+// calls, writes and reads, and permits deleting only where the program overwrites objects.
 func TestTableCoversTheCalls(t *testing.T) {
 	table := load(t)
+	// must reports an error unless the table gives the identity this permission.
 	must := func(identity, resource, permission, why string) {
 		t.Helper()
 		if err := table.Check(identity, resource, permission); err != nil {
@@ -295,7 +302,8 @@ func TestTableCoversTheCalls(t *testing.T) {
 			file, _, _ := strings.Cut(place, ":")
 			if source, err := os.ReadFile("../" + file); err != nil || !strings.Contains(string(source), "Put(") &&
 				!strings.Contains(string(source), "CreateJSON(") {
-				t.Errorf("%s: %v; where is it written now?", place, err)
+				t.Errorf("%s: got error %v or a file that writes nothing, want the place where this is written now",
+					place, err)
 			}
 		}
 		must(w.identity, w.bucket, "storage.objects.create", w.where)
@@ -336,13 +344,14 @@ var libraries = map[string]struct {
 	"internal/cloud/pubsub": {receivers: []string{"p.p", "c.c"}, local: []string{"Stop", "Close", "Publisher"}},
 }
 
-// TestCallsAreThoseOfTheAdapters reads the adapters: a call of a service that is not in calls is a right that was not
-// considered, and one in calls that is not made is an unneeded right.
+// TestCallsAreThoseOfTheAdapters: the adapters' source makes exactly the calls of services that are listed in calls.
+// One that is missing there needs a right that nobody has considered, and one too many there has led to a right that is
+// not needed.
 func TestCallsAreThoseOfTheAdapters(t *testing.T) {
 	for adapter, library := range libraries {
 		files, err := filepath.Glob("../" + adapter + "/*.go")
 		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: no files, %v", adapter, err)
+			t.Fatalf("%s: found %d files of Go and the error %v, want some files", adapter, len(files), err)
 		}
 		made := map[string]string{}
 		for _, name := range files {
@@ -370,7 +379,7 @@ func TestCallsAreThoseOfTheAdapters(t *testing.T) {
 	}
 }
 
-// text is an expression of names and dots.
+// text returns the source of an expression of names and dots, such as c.c, and "" for any other.
 func text(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -381,26 +390,27 @@ func text(e ast.Expr) string {
 	return ""
 }
 
-// ones are files that a user's own deployment of an example has beside its main.tf. With any of them, a copy that is
-// made to try something is not the project's: it would deploy their images, change their names, or act on what they
-// have in the cloud.
-var ones = []string{
+// usersOwn are the files that a user's own deployment of an example has beside its main.tf. With any of them, a copy
+// that is made to try something is not the project's: it would deploy their images, change their names, or act on what
+// they have in the cloud.
+var usersOwn = []string{
 	".terraform/environment", ".terraform.lock.hcl", "terraform.tfstate", "terraform.tfstate.backup",
 	"terraform.tfstate.d/other/terraform.tfstate", "terraform.tfvars",
 	"terraform.tfvars.json", "mine.auto.tfvars", "my_override.tf", "my_override.tf.json", "override.tf",
 }
 
-// own puts them beside the minimal example.
+// own makes the files of usersOwn beside the minimal example.
 func (r *run) own() {
 	r.t.Helper()
-	for _, name := range ones {
+	for _, name := range usersOwn {
 		path := filepath.Join("terraform/examples/minimal", name)
 		must.Do(r.t, os.MkdirAll(filepath.Join(r.dir, filepath.Dir(path)), 0o755))
 		r.write(path, "somebody's own")
 	}
 }
 
-// checkNothingOfTheUsers checks that none of them is in a folder or below, and that the example's own files are.
+// checkNothingOfTheUsers fails the test if a file that own made is in the folder or below it, or if the example's own
+// main.tf is not.
 func (r *run) checkNothingOfTheUsers(folder string) {
 	r.t.Helper()
 	seen := false
@@ -415,7 +425,7 @@ func (r *run) checkNothingOfTheUsers(folder string) {
 		return nil
 	})
 	if err != nil || !seen {
-		r.t.Errorf("%s was not copied: %v", folder, err)
+		r.t.Errorf("%s: found main.tf: %t, error %v; want the example copied", folder, seen, err)
 	}
 }
 
@@ -431,7 +441,8 @@ func TestAcceptanceTakesNothingAlong(t *testing.T) {
 	r.checkNothingOfTheUsers(work + "terraform")
 }
 
-// keeping stands for Terraform and keeps a copy of every folder for which it is called.
+// keeping is a shell script that stands for Terraform: it writes down how it is called, and keeps in $KEPT a copy of
+// every folder for which it is called.
 const keeping = `#!/bin/sh
 set -e
 at=.
@@ -442,8 +453,9 @@ mkdir -p "$KEPT"
 cp -R "$at/." "$KEPT"
 `
 
-// walking is a run with the stand-in that docs/run.md tells of, which installs itself as said, and a tool that keeps
-// what it is given.
+// walking returns a run in which keeping stands for Terraform, in a copy of the project with a user's own files. The
+// run also has what docs/run.md needs to deploy without a cloud: a program in place of Terraform's Google provider.
+// That is installed by the shell command install.
 func walking(t *testing.T, install string) *run {
 	t.Helper()
 	r := newRun(t)
@@ -466,7 +478,8 @@ func walking(t *testing.T, install string) *run {
 	return r
 }
 
-// shell runs a program in the run's folder as do does the acceptance run.
+// shell runs a program in the run's folder and keeps its output, exit code and calls, as do does for the acceptance
+// run.
 func (r *run) shell(program string, args ...string) {
 	r.t.Helper()
 	path := must.Get(exec.LookPath(program))(r.t)
@@ -474,7 +487,7 @@ func (r *run) shell(program string, args ...string) {
 	cmd.Dir, cmd.Env = r.dir, r.env
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
-		r.t.Fatalf("got %v; want cmd.ProcessState other than nil", err)
+		r.t.Fatalf("%s %q was not started: %v; want it run to some end", program, args, err)
 	}
 	r.out, r.code, r.calls = string(out), cmd.ProcessState.ExitCode(), nil
 	if text, err := os.ReadFile(filepath.Join(r.dir, "calls")); err == nil {
@@ -508,7 +521,8 @@ func TestDeployWalk(t *testing.T) {
 	r.checkNothingOfTheUsers("kept")
 }
 
-// TestDeployWalkNeedsTheStandIn: without it, nothing may reach a real cloud.
+// TestDeployWalkNeedsTheStandIn: if what replaces the Google provider cannot be installed, make deploy-walk fails
+// before it calls Terraform, which could otherwise reach a real cloud.
 func TestDeployWalkNeedsTheStandIn(t *testing.T) {
 	t.Parallel()
 	r := walking(t, "exit 1")
@@ -519,7 +533,8 @@ func TestDeployWalkNeedsTheStandIn(t *testing.T) {
 	}
 }
 
-// TestCheckTakesNothingAlong: a deployment's own variables are not those that the module's tests set.
+// TestCheckTakesNothingAlong: terraform/check.sh tests the module in a copy without the files of a user's own
+// deployment, whose variables would override those that the tests set.
 func TestCheckTakesNothingAlong(t *testing.T) {
 	t.Parallel()
 	r := walking(t, "echo the-stand-in.rc")
@@ -530,8 +545,8 @@ func TestCheckTakesNothingAlong(t *testing.T) {
 	r.checkNothingOfTheUsers("kept")
 }
 
-// TestCheckSaysWhichVersion: a tool that is too old is named with its version and the one that is needed, and not with
-// a provider that could not be had.
+// TestCheckSaysWhichVersion: if Terraform or OpenTofu is too old, check.sh fails with a message that names its version
+// and the one that is needed, before it calls the tool for anything else. Versions from 1.9 on pass.
 func TestCheckSaysWhichVersion(t *testing.T) {
 	t.Parallel()
 	for version, says := range map[string]string{
@@ -545,19 +560,22 @@ func TestCheckSaysWhichVersion(t *testing.T) {
 		r.shell("sh", "terraform/check.sh")
 		if (r.code == 0) != (says == "") || !strings.Contains(r.out, says) || says != "" &&
 			r.called("^terraform (init|test)") >= 0 {
-			t.Errorf("with %s it ended with %d, expected %q:\n%s", version, r.code, says, r.out)
+			t.Errorf("with %s: got exit code %d, calls %q and output\n%s\nexpected it to fail first and say %q, or to "+
+				"pass if that is empty", version, r.code, r.calls, r.out, says)
 		}
 	}
 }
 
-// TestDeployWalkNeedsAStandIn: in a clone without one, the walk says what it needs before it does anything.
+// TestDeployWalkNeedsAStandIn: where $STANDIN is not there, make deploy-walk fails before it does anything, and says
+// what it needs.
 func TestDeployWalkNeedsAStandIn(t *testing.T) {
 	t.Parallel()
 	r := walking(t, "echo the-stand-in.rc")
 	r.env = append(r.env, "STANDIN="+filepath.Join(r.dir, "nowhere"))
 	r.shell("make", "deploy-walk")
 	if r.code == 0 || r.called("^(terraform|go|make|localemu) ") >= 0 || r.exists("build") {
-		t.Errorf("without a stand-in it ended with %d and calls %q", r.code, r.calls)
+		t.Errorf("without a stand-in: exit code %d, calls %q, build made: %t; want a failure and nothing done", r.code,
+			r.calls, r.exists("build"))
 	}
 	r.says("deploy-walk: nothing was done", "STANDIN=FOLDER")
 }

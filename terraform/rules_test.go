@@ -18,17 +18,19 @@ import (
 	"coppice/internal/must"
 )
 
-// module are the blocks of the module's files by kind, each with the text of its attributes.
+// module holds the blocks of the module's *.tf files by kind.
 type module struct {
 	variables, outputs []declared
 	resources          map[string]int // of each type
 }
 
+// declared is a variable or output.
 type declared struct {
 	name string
-	text map[string]string // of an attribute, as it is written, in one line
+	text map[string]string // of each attribute, as it is written, in one line
 }
 
+// readModule reads the *.tf files of this folder. Variables and outputs are sorted by name.
 func readModule(t *testing.T) module {
 	t.Helper()
 	files, err := filepath.Glob("*.tf")
@@ -44,7 +46,7 @@ func readModule(t *testing.T) module {
 		}
 		body, ok := f.Body.(*hclsyntax.Body)
 		if !ok {
-			t.Fatalf("%s is not in Terraform's own language", name)
+			t.Fatalf("%s: got a body of type %T, want Terraform's own language", name, f.Body)
 		}
 		for _, b := range body.Blocks {
 			d := declared{text: map[string]string{}}
@@ -71,15 +73,17 @@ func readModule(t *testing.T) module {
 
 var spaces = regexp.MustCompile(`\s+`)
 
+// oneLine returns the part of the source that r marks, each run of spaces and line ends as one space.
 func oneLine(r hcl.Range, source []byte) string {
 	return spaces.ReplaceAllString(string(r.SliceBytes(source)), " ")
 }
 
-// unquoted is a description as it is read.
+// unquoted returns a description without its quotes and escapes, ready for a cell of a Markdown table.
 func unquoted(text string) string {
 	return strings.NewReplacer(`\"`, `"`, "|", `\|`).Replace(strings.Trim(text, `"`))
 }
 
+// inputs returns the README's table of variables.
 func (m module) inputs() string {
 	var b strings.Builder
 	b.WriteString("| name | meaning | type | default |\n|---|---|---|---|\n")
@@ -94,6 +98,7 @@ func (m module) inputs() string {
 	return b.String()
 }
 
+// results returns the README's table of outputs.
 func (m module) results() string {
 	var b strings.Builder
 	b.WriteString("| name | meaning |\n|---|---|\n")
@@ -135,6 +140,8 @@ var makers = map[string]string{
 	"google_storage_bucket_object":     "storage.admin",
 }
 
+// made returns the README's table of the roles that make the module's resources. It fails the test for a kind of
+// resource that makers does not have, and for a role that the README does not give to whoever applies the module.
 func (m module) made(t *testing.T, readme string) string {
 	t.Helper()
 	given, _, _ := strings.Cut(readme, "<!-- resources:begin -->")
@@ -145,7 +152,7 @@ func (m module) made(t *testing.T, readme string) string {
 		}
 		role := makers[kind]
 		if role == "" {
-			t.Errorf("which role makes a %s? makers has none", kind)
+			t.Errorf("makers has no role for a %s, want the one that makes it", kind)
 		}
 		if !regexp.MustCompile(`[ /]` + regexp.QuoteMeta(role) + "[ ;`]").MatchString(given) {
 			t.Errorf("README.md does not give whoever applies roles/%s, with which a %s is made", role, kind)
@@ -160,13 +167,14 @@ func (m module) made(t *testing.T, readme string) string {
 	return b.String()
 }
 
-// TestReadmeHasEveryInputAndOutput, as the files declare them; -update writes the tables.
+// TestReadmeHasEveryInputAndOutput: the tables in README.md are those of the variables, outputs and resources that the
+// *.tf files declare, and all variables and outputs have a description. With -update the test writes the tables.
 func TestReadmeHasEveryInputAndOutput(t *testing.T) {
 	text := must.Get(os.ReadFile("README.md"))(t)
 	m, readme := readModule(t), string(text)
 	for _, d := range slices.Concat(m.variables, m.outputs) {
 		if len(unquoted(d.text["description"])) < 10 {
-			t.Errorf("%s has no description", d.name)
+			t.Errorf("%s has the description %s, want one of at least 10 characters", d.name, d.text["description"])
 		}
 	}
 
@@ -188,7 +196,8 @@ func TestReadmeHasEveryInputAndOutput(t *testing.T) {
 	}
 }
 
-// TestExamplesHaveReadmes that prepare the project, and name every variable which has to be given.
+// TestExamplesHaveReadmes: every example has a README.md that runs prepare.sh before Terraform and gives every variable
+// that has no default.
 func TestExamplesHaveReadmes(t *testing.T) {
 	examples, err := filepath.Glob("examples/*")
 	if err != nil || len(examples) < 3 {
@@ -226,7 +235,8 @@ var forbidden = map[string]*regexp.Regexp{
 	"a check taken off": regexp.MustCompile(`invoker_iam_disabled|INGRESS_TRAFFIC_ALL`),
 }
 
-// TestNoKeysAndNobodyIsEverybody reads every file of the deployment, examples included.
+// TestNoKeysAndNobodyIsEverybody: no file of the deployment, examples included, has what forbidden lists. The examples
+// at the end show that each rule would see an offence, and at least 20 files have to be read.
 func TestNoKeysAndNobodyIsEverybody(t *testing.T) {
 	read := 0
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -259,7 +269,7 @@ func TestNoKeysAndNobodyIsEverybody(t *testing.T) {
 		"a check taken off": "invoker_iam_disabled = true",
 	} {
 		if !forbidden[why].MatchString(example) {
-			t.Errorf("%s: the rule does not see %q", why, example)
+			t.Errorf("%s: the rule does not match %q, want it to", why, example)
 		}
 	}
 }
@@ -281,8 +291,8 @@ var asked = map[string]struct {
 	"gcloud auth print-access-token | d": {"artifactregistry.repositories.uploadArtifacts", Images},
 }
 
-// TestOperatorsMayDoWhatTheyAreAskedTo reads the commands of docs/run.md from the first sweep on, which operators
-// type, not owners.
+// TestOperatorsMayDoWhatTheyAreAskedTo: operators have the permission for every gcloud command that docs/run.md tells
+// them to type. Those are the commands from "Every night" up to "Destroy"; the others are for owners of the project.
 func TestOperatorsMayDoWhatTheyAreAskedTo(t *testing.T) {
 	table := load(t)
 	text := must.Get(os.ReadFile("../docs/run.md"))(t)
@@ -322,7 +332,7 @@ func TestOperatorsMayDoWhatTheyAreAskedTo(t *testing.T) {
 	for _, begin := range []string{"gcloud logging read", "gcloud batch jobs list", "gcloud scheduler jobs pause",
 		"gcloud pubsub subscriptions pull"} {
 		if !slices.Contains(seen, begin) {
-			t.Errorf("docs/run.md does not say %q any more", begin)
+			t.Errorf("docs/run.md does not say %q any more, want it to, or the row gone", begin)
 		}
 	}
 }
@@ -330,7 +340,7 @@ func TestOperatorsMayDoWhatTheyAreAskedTo(t *testing.T) {
 // said is one row of the threat model's table.
 type said struct{ reads, writes, also string }
 
-// threatRows reads the table of docs/design.md under the heading "Who may do what".
+// threatRows returns the rows of the table in docs/design.md under the heading "Who may do what", by identity.
 func threatRows(t *testing.T) map[string]said {
 	t.Helper()
 	text := must.Get(os.ReadFile("../docs/design.md"))(t)
@@ -347,7 +357,8 @@ func threatRows(t *testing.T) map[string]said {
 	return rows
 }
 
-// TestThreatModelSaysWhoMay holds that table to iam.yaml: accounts and people, what they read and write, and what else.
+// TestThreatModelSaysWhoMay: the table of threatRows has a row for every account and group of people of iam.yaml, and
+// says of each what iam.yaml permits: which buckets it reads and writes, and what else it may do.
 func TestThreatModelSaysWhoMay(t *testing.T) {
 	table := load(t)
 	rows := threatRows(t)
@@ -359,13 +370,13 @@ func TestThreatModelSaysWhoMay(t *testing.T) {
 	}
 	slices.Sort(want)
 	if got := slices.Sorted(maps.Keys(rows)); !slices.Equal(got, want) {
-		t.Errorf("the table is about %q, iam.yaml about %q", got, want)
+		t.Errorf("the table is about %q, want the identities of iam.yaml, %q", got, want)
 	}
 	for name, row := range rows {
 		may := func(permission, resource string) bool { return table.Check(name, resource, permission) == nil }
 		if reads, writes := inWords(may); row.reads != reads || row.writes != writes {
-			t.Errorf("%s: reads %q and writes %q, and by iam.yaml it is %q and %q", name, row.reads, row.writes, reads,
-				writes)
+			t.Errorf("%s: the table says that it reads %q and writes %q, want %q and %q as in iam.yaml", name,
+				row.reads, row.writes, reads, writes)
 		}
 		for words, can := range map[string]bool{
 			"publish scores": may("pubsub.topics.publish", ScoresTopic),
@@ -386,13 +397,14 @@ func TestThreatModelSaysWhoMay(t *testing.T) {
 			"act as the launcher":     may("iam.serviceAccounts.getAccessToken", "account/launcher"),
 		} {
 			if strings.Contains(row.also, words) != can {
-				t.Errorf("%s: may also %q, and by iam.yaml %q is %t", name, row.also, words, can)
+				t.Errorf("%s: the table says %q; want %q in it: %t, as in iam.yaml", name, row.also, words, can)
 			}
 		}
 	}
 }
 
-// inWords returns what an identity reads and writes, in the table's words.
+// inWords returns what an identity reads and writes, in the words of the table in docs/design.md. may says whether the
+// identity has a permission on a resource.
 func inWords(may func(permission, resource string) bool) (reads, writes string) {
 	var read, written []string
 	for _, bucket := range []string{DatasetsBucket, SweepsBucket, RegistryBucket, SourceBuckets} {
@@ -443,8 +455,9 @@ func (t *Table) Check(identity, resource, permission string) error {
 	return fmt.Errorf("the account %s has no permission %s on %s", identity, permission, resource)
 }
 
-// TestWhatANewAccountNeeds holds docs/run.md's table to its order, to the quotas that doctor compares, to the roles
-// that are made, and to the words of errors that the programs know or the local cloud says as Google does.
+// TestWhatANewAccountNeeds: the table "What a new account needs" of docs/run.md has its rows in the order in which they
+// matter. It names all quotas that `coppice doctor` compares, and the words of errors as the programs know them or the
+// local cloud says them. The section on destroying names all roles that are made, and no other.
 func TestWhatANewAccountNeeds(t *testing.T) {
 	read := func(name string) string { return string(must.Get(os.ReadFile(name))(t)) }
 	_, rest, _ := strings.Cut(read("../docs/run.md"), "What a new account needs")
@@ -501,7 +514,7 @@ func TestWhatANewAccountNeeds(t *testing.T) {
 	}
 	for _, name := range regexp.MustCompile("coppice_([a-z]+)").FindAllStringSubmatch(table+destroy, -1) {
 		if roles["custom/"+name[1]] == nil {
-			t.Errorf("there is no role %s", name[0])
+			t.Errorf("docs/run.md names the role %s, want only roles of roles.yaml", name[0])
 		}
 	}
 }

@@ -23,7 +23,8 @@ import (
 	"coppice/internal/scorer"
 )
 
-// run executes one subcommand and decodes what it prints.
+// run executes gauge with the arguments args and decodes the JSON object that it prints into the variable into points
+// to. An error of the command, or of the decoding, is returned.
 func run(t *testing.T, into any, args ...string) error {
 	t.Helper()
 	var out bytes.Buffer
@@ -36,17 +37,18 @@ func run(t *testing.T, into any, args ...string) error {
 	return json.Unmarshal(out.Bytes(), into)
 }
 
-// read gives all rows of a table.
+// read returns the values of a table by column, NaN where one is missing, and the number of its rows. pattern names the
+// table's files or their folder.
 func read(t *testing.T, pattern string) (columns map[string][]float64, rows int) {
 	t.Helper()
 	files := must.Get(table.Expand(pattern))(t)
-	t2 := must.Get(table.Open(files, table.Options{Threads: 2}))(t)
+	tbl := must.Get(table.Open(files, table.Options{Threads: 2}))(t)
 	var names []string
-	for _, c := range t2.Columns() {
+	for _, c := range tbl.Columns() {
 		names = append(names, c.Name)
 	}
 	columns = map[string][]float64{}
-	must.Do(t, t2.Read(t.Context(), names, 1000, func(b *table.Batch) error {
+	must.Do(t, tbl.Read(t.Context(), names, 1000, func(b *table.Batch) error {
 		for i, n := range names {
 			for r := range b.Rows {
 				v := math.NaN()
@@ -64,8 +66,9 @@ func read(t *testing.T, pattern string) (columns map[string][]float64, rows int)
 	return columns, rows
 }
 
-// TestTable makes 45,000 rows in parts of 20,000, so the third has the rest. A feature in four, f03 and f07 of nine,
-// has gaps, and values are rounded, so that there are fewer than rows.
+// TestTable: the table has the rows and columns that were asked for. 45,000 rows in files of 20,000 make three files,
+// the third with the rest. Every fourth feature, f03 and f07 of nine, has missing values and no other column does.
+// Values are rounded, so that a feature has at most some 1,000 different ones, but not fewer than 100.
 func TestTable(t *testing.T) {
 	dir := t.TempDir()
 	var got struct {
@@ -99,12 +102,14 @@ func TestTable(t *testing.T) {
 		}
 		gaps := name == "f03" || name == "f07"
 		if len(distinct) > 1100 || name != labelColumn && len(distinct) < 100 || gaps != (missing > 0) {
-			t.Errorf("%s: %d different values, %d missing", name, len(distinct), missing)
+			t.Errorf("%s: %d different values, %d missing; want 100 to 1100 values (the label may have fewer), and "+
+				"some missing: %t", name, len(distinct), missing, gaps)
 		}
 	}
 }
 
-// A larger table begins with the same files, which are not written again; a file does not depend on the threads.
+// TestTableGrows: a larger table begins with the files of a smaller one, byte by byte, whatever the number of threads.
+// In the folder of the smaller table those files are kept and only the others are written.
 func TestTableGrows(t *testing.T) {
 	small, large := t.TempDir(), t.TempDir()
 	var got struct {
@@ -122,7 +127,8 @@ func TestTableGrows(t *testing.T) {
 		a, errA := os.ReadFile(filepath.Join(small, name))
 		b, errB := os.ReadFile(filepath.Join(large, name))
 		if errA != nil || errB != nil || !bytes.Equal(a, b) {
-			t.Fatal(name, "differs", errA, errB)
+			t.Fatalf("%s differs between a table of 2,000 rows and one of 5,000 (errors %v and %v), want the same "+
+				"bytes", name, errA, errB)
 		}
 		info := must.Get(os.Stat(filepath.Join(small, name)))(t)
 		before = append(before, info)
@@ -133,12 +139,13 @@ func TestTableGrows(t *testing.T) {
 	}
 	for i, was := range before {
 		if is, err := os.Stat(got.Files[i]); err != nil || !os.SameFile(was, is) {
-			t.Errorf("%s was written again: %v", got.Files[i], err)
+			t.Errorf("%s was written again (error %v), want it kept", got.Files[i], err)
 		}
 	}
 }
 
-// TestOpen: the time, the rows and the bytes of a dataset are told, and a folder without one is an error.
+// TestOpen: `gauge open` prints the time of opening, the rows and the bytes of a dataset. A folder without a dataset is
+// an error. A value takes at least one byte.
 func TestOpen(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000, Encodings: dataset.EncodeNone})
 	var got opened
@@ -147,10 +154,11 @@ func TestOpen(t *testing.T) {
 		t.Errorf("opening the dataset: %v, %+v; expected 2000 rows, a time and the bytes of all values", err, got)
 	}
 	if err := run(t, &got, "open", filepath.Join(dir, "nowhere")); err == nil {
-		t.Error("it opens a folder that is not there")
+		t.Error("opening a folder that is not there: got no error, want one")
 	}
 }
 
+// stump is a model of one tree with one split: rows whose b is at most 2.5 get -0.25 and the others 0.75.
 const stump = `tree
 version=v3
 num_class=1
@@ -184,7 +192,8 @@ shrinkage=1
 end of trees
 `
 
-// TestPredict scores three rows of two features with a model of one split, by both scorers, and reads the scores back.
+// TestPredict: both scorers write the scores of three rows of two features that follow from stump's one split. The
+// third row lies on the threshold.
 func TestPredict(t *testing.T) {
 	dir := t.TempDir()
 	model, values, scores := filepath.Join(dir, "model.txt"), filepath.Join(dir, "x.f64"), filepath.Join(dir, "s.f64")
@@ -198,7 +207,7 @@ func TestPredict(t *testing.T) {
 		}
 		s, err := readFloats(scores)
 		if err != nil || len(s) != 3 || s[0] != -0.25 || s[1] != 0.75 || s[2] != -0.25 {
-			t.Errorf("%s scored %v, %v; expected -0.25, 0.75 and the score of a missing value", scorer, s, err)
+			t.Errorf("%s: got scores %v and error %v; expected -0.25, 0.75 and -0.25", scorer, s, err)
 		}
 		if got.Rows != 3 || got.Trees != 1 || got.Scorer != scorer {
 			t.Errorf("scored %+v, expected three rows with one tree by %s", got, scorer)
@@ -230,28 +239,31 @@ func TestRefusals(t *testing.T) {
 	} {
 		var got any
 		if err := run(t, &got, args...); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v: %v, want %q", args, err, says)
+			t.Errorf("%v: got error %v, want one with %q", args, err, says)
 		}
 	}
 }
 
+// hostileDir holds the versions of a model that are damaged or made to do harm, which the tests of the Python package
+// read, too.
 const hostileDir = "../../python/tests/hostile/"
 
 // hostileCase alters one file of hostile/base. python/tests/hostile.py reads the same.
 type hostileCase struct {
 	Name, File string
-	From, To   string
+	From, To   string      // the first From in the file becomes To
 	Whole      bool        // To is the whole file
 	Times      []any       // a text that follows To, and how often
 	End        string      // what follows that
 	Then       [][2]string // further replacements
-	At         int         // where Hex is written
-	Hex        string      //
-	Remove     bool        //
+	At         int         // the byte from which Hex replaces what is there
+	Hex        string      // bytes in hexadecimal digits; "" if text is replaced
+	Remove     bool        // the file is not there
 	Read       []float64   // what is predicted; nil: the version is refused
 }
 
-// apply returns the altered file.
+// apply returns the text of the file, whose text in the base is data, as the case alters it. @ff@ in a text of the case
+// stands for the byte 0xff, which JSON cannot hold.
 func (c *hostileCase) apply(t *testing.T, data []byte) []byte {
 	t.Helper()
 	text := func(s string) []byte { return bytes.ReplaceAll([]byte(s), []byte("@ff@"), []byte{0xff}) }
@@ -271,14 +283,15 @@ func (c *hostileCase) apply(t *testing.T, data []byte) []byte {
 	}
 	for _, r := range append([][2]string{{c.From, to}}, c.Then...) {
 		if !bytes.Contains(data, text(r[0])) {
-			t.Fatalf("%s has no %q", c.File, r[0])
+			t.Fatalf("%s: %s has no %q, which the case replaces", c.Name, c.File, r[0])
 		}
 		data = bytes.Replace(data, text(r[0]), text(r[1]), 1)
 	}
 	return data
 }
 
-// sealed returns the files, version.json with the lengths and checksums of the others.
+// sealed writes the lengths and checksums of the other files into version.json, where that has @FILE.bytes@ and
+// @FILE.sha256@, and returns files. So a file is refused for what is in it and not for a wrong checksum.
 func sealed(files map[string][]byte) map[string][]byte {
 	for _, name := range []string{scorer.FileModel, scorer.FileFeatures, scorer.FileCalibrator, scorer.FileLevels} {
 		sum := sha256.Sum256(files[name])
@@ -292,7 +305,7 @@ func sealed(files map[string][]byte) map[string][]byte {
 	return files
 }
 
-// hostileCases reads a table of cases, and the files that they alter.
+// hostileCases reads the cases of a table in hostileDir, and the files that they alter by their names.
 func hostileCases(t *testing.T, table string) (cases []hostileCase, base map[string][]byte) {
 	t.Helper()
 	text := must.Get(os.ReadFile(hostileDir + table))(t)
@@ -305,7 +318,7 @@ func hostileCases(t *testing.T, table string) (cases []hostileCase, base map[str
 	return cases, base
 }
 
-// version returns the files of the case.
+// version returns the files of a version that is the base with the case's one change.
 func (c *hostileCase) version(t *testing.T, base map[string][]byte) map[string][]byte {
 	t.Helper()
 	files := maps.Clone(base)
@@ -316,9 +329,11 @@ func (c *hostileCase) version(t *testing.T, base map[string][]byte) map[string][
 	return sealed(files)
 }
 
-// childKey has the test's program be gauge, whose time and memory are measured.
+// childKey is a variable of the environment that has the test's program be gauge, so that a test can measure the time
+// and memory of gauge in a process of its own.
 const childKey = "COPPICE_GAUGE_CHILD"
 
+// TestMain runs the tests, or gauge if childKey is set. main ends the process.
 func TestMain(m *testing.M) {
 	if os.Getenv(childKey) != "" {
 		main()
@@ -326,8 +341,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestLargeVersions: what is as large as it may be and wrong is refused, by the file's name, within 5 s and 512 MiB.
-// docs/serving.md states these for JSON; its other figures are measured by hand.
+// TestLargeVersions: a version with a wrong file that is as large as is allowed is refused, with the file's name,
+// within 5 s of processor time and 512 MiB of memory. docs/serving.md promises these for JSON; its other figures are
+// measured by hand.
 func TestLargeVersions(t *testing.T) {
 	if os.Getenv("COPPICE_FULL") == "" {
 		t.Skip("it reads some 64 MiB ten times: make test FULL=1")
@@ -349,7 +365,7 @@ func TestLargeVersions(t *testing.T) {
 				err = json.Unmarshal(out, &got)
 			}
 			if err != nil {
-				t.Fatalf("%v: %.500s", err, out)
+				t.Fatalf("gauge versions: got error %v and output %.500s, want a result", err, out)
 			}
 
 			seconds := (child.ProcessState.UserTime() + child.ProcessState.SystemTime()).Seconds()
@@ -362,8 +378,9 @@ func TestLargeVersions(t *testing.T) {
 	}
 }
 
-// TestHostileVersions alters a version in 300 ways: each is refused, naming the file, or predicts what is expected. The
-// tests of python/coppice read the same table.
+// TestHostileVersions: of a version that is altered in 300 ways, each is either refused with the name of a file, or
+// predicts what the case says. None takes more than 20 s. The tests of python/coppice read the same table, so that both
+// readers agree.
 func TestHostileVersions(t *testing.T) {
 	cases, base := hostileCases(t, "cases.json")
 	for _, c := range cases {
@@ -371,7 +388,7 @@ func TestHostileVersions(t *testing.T) {
 			start := time.Now()
 			got := must.Get(scoreVersion(t.Context(), c.version(t, base), hostileDir+"base/rows.csv"))(t)
 			if took := time.Since(start); took > 20*time.Second {
-				t.Errorf("it took %v", took)
+				t.Errorf("it took %v, want at most 20 s", took)
 			}
 			if c.Read == nil {
 				named := func(file string) bool { return strings.Contains(got.Refused, file) }
@@ -381,7 +398,7 @@ func TestHostileVersions(t *testing.T) {
 				return
 			}
 			if got.Refused != "" || len(got.Scores) != len(c.Read) {
-				t.Fatalf("got %+v; expected %v", got, c.Read)
+				t.Fatalf("got %+v; expected the scores %v", got, c.Read)
 			}
 			for i, want := range c.Read {
 				if math.Abs(got.Scores[i]-want) > 1e-12 {

@@ -24,13 +24,14 @@ func main() {
 	os.Exit(code)
 }
 
+// command is gauge with all its subcommands, which print to out.
 func command(out io.Writer) *cobra.Command {
 	cmd := &cobra.Command{Use: "gauge", Short: "What the benchmarks need from Go"}
 	cmd.AddCommand(tableCommand(out), openCommand(out), predictCommand(out), versionsCommand(os.Stdin, out))
 	return cmd
 }
 
-// opened is what opening a dataset took.
+// opened is what `gauge open` prints: how long opening took, and how large the dataset is.
 type opened struct {
 	Milliseconds float64 `json:"open_ms"`
 	Rows         int     `json:"rows"`
@@ -38,6 +39,7 @@ type opened struct {
 	Bytes        int64   `json:"dataset_bytes"` // of all its files
 }
 
+// openCommand is `gauge open`, which prints an opened to out.
 func openCommand(out io.Writer) *cobra.Command {
 	return &cobra.Command{
 		Use: "open DIR", Short: "Time the opening of a staged dataset, without reading its values",
@@ -53,7 +55,8 @@ func openCommand(out io.Writer) *cobra.Command {
 	}
 }
 
-// timeOpen opens the dataset in a folder, measures how long that alone takes, and closes it again.
+// timeOpen opens the dataset in the folder dir, measures how long that alone takes, and closes it again. Its values are
+// not read.
 func timeOpen(dir string) (*opened, error) {
 	start := time.Now()
 	ds, err := dataset.Open(dir)

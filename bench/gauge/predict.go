@@ -18,11 +18,12 @@ import (
 	"coppice/internal/program"
 )
 
+// predictOptions are the flags of `gauge predict`: the paths of three files, and which scorer is timed.
 type predictOptions struct {
-	model, values, scores, scorer string
+	model, values, scores, scorer string // scores is "" if they are not written
 }
 
-// predicted is what scoring took, reading model and values not counted.
+// predicted is what `gauge predict` prints. Its seconds are those of scoring alone, without reading model and values.
 type predicted struct {
 	Scorer  string  `json:"scorer"`
 	Rows    int     `json:"rows"`
@@ -30,6 +31,7 @@ type predicted struct {
 	Seconds float64 `json:"seconds"`
 }
 
+// predictCommand is `gauge predict`, which prints a predicted to out.
 func predictCommand(out io.Writer) *cobra.Command {
 	o := predictOptions{scorer: "coppice"}
 	cmd := &cobra.Command{
@@ -84,7 +86,7 @@ func (o *predictOptions) run() (*predicted, error) {
 		return nil, err
 	}
 
-	runtime.GC() // what reading left behind is not scoring's
+	runtime.GC() // otherwise garbage from reading could be collected in the time that is measured
 	start := time.Now()
 	err = predict(x, score)
 	took := time.Since(start)
@@ -101,7 +103,9 @@ func (o *predictOptions) run() (*predicted, error) {
 	return &predicted{o.scorer, len(score), len(m.Trees), took.Seconds()}, nil
 }
 
-// predictor is the scorer that was asked for, its model loaded.
+// predictor returns a function of the scorer that was asked for. The function scores the rows in x on one thread and
+// writes one score a row. m is the model, and text what it was read from, which leaves reads for itself. Another scorer
+// than the two is a usage error.
 func (o *predictOptions) predictor(m *gbt.Model, text []byte) (func(x, score []float64) error, error) {
 	switch o.scorer {
 	case "coppice":
@@ -119,7 +123,8 @@ func (o *predictOptions) predictor(m *gbt.Model, text []byte) (func(x, score []f
 	return nil, program.Usagef("--scorer %q: use coppice or leaves", o.scorer)
 }
 
-// readFloats reads a file of little-endian float64.
+// readFloats reads a file of little-endian float64 values. One whose length is not a multiple of 8 bytes is a usage
+// error.
 func readFloats(path string) ([]float64, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -133,6 +138,7 @@ func readFloats(path string) ([]float64, error) {
 	return x, err
 }
 
+// writeFloats writes x as such a file, replacing what is there.
 func writeFloats(path string, x []float64) error {
 	data, err := binary.Append(nil, binary.LittleEndian, x)
 	if err != nil {

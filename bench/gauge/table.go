@@ -36,6 +36,8 @@ const (
 	maxColumns = 10_000
 )
 
+// tableCommand is `gauge table`. It prints to out the files of the table, how many of them were written, and in how
+// many seconds.
 func tableCommand(out io.Writer) *cobra.Command {
 	o := tableOptions{rows: 1_000_000, columns: 40, partRows: 1_000_000, threads: runtime.GOMAXPROCS(0)}
 	cmd := &cobra.Command{
@@ -66,7 +68,7 @@ grow with rows.`,
 	return cmd
 }
 
-// checkOptions rejects numbers below 1 or above what each flag allows.
+// checkOptions returns a usage error if a number is below 1 or above what its flag allows.
 func (o *tableOptions) checkOptions() error {
 	for _, n := range []struct {
 		name       string
@@ -86,7 +88,7 @@ type part struct {
 	number, rows int
 }
 
-// listParts are the table's files in order.
+// listParts returns the table's files in order. All have partRows rows but the last, which has the rest.
 func (o *tableOptions) listParts() []part {
 	var all []part
 	for first := 0; first < o.rows; first += o.partRows {
@@ -97,8 +99,9 @@ func (o *tableOptions) listParts() []part {
 	return all
 }
 
-// writeParts makes the files that are not there yet, several at once, and returns the names of all and how many are
-// new.
+// writeParts writes the files of the table that are not there yet, as many at once as there are threads. It returns the
+// names of all files and how many of them are new. After an error, or once ctx is done, a thread starts no more files;
+// those that are complete stay.
 func (o *tableOptions) writeParts(ctx context.Context) (names []string, written int, err error) {
 	if err := o.checkOptions(); err != nil {
 		return nil, 0, err
@@ -111,7 +114,7 @@ func (o *tableOptions) writeParts(ctx context.Context) (names []string, written 
 	var workers sync.WaitGroup
 	for w := range o.threads {
 		workers.Go(func() {
-			for p := range todo {
+			for p := range todo { // to the end even after an error, so that the sender never waits
 				if errs[w] == nil && ctx.Err() == nil {
 					errs[w] = m.writePart(p)
 				}
@@ -132,24 +135,27 @@ func (o *tableOptions) writeParts(ctx context.Context) (names []string, written 
 	return names, written, errors.Join(append(errs, ctx.Err())...)
 }
 
-// maker holds what all parts have in common. It does not change and may be used from any goroutine.
+// maker holds what all files of a table have in common. It does not change and may be used from any goroutine.
 type maker struct {
 	columns []table.Column
 	weight  []float64 // of each feature in the label
 }
 
+// labelColumn is the name of the last column, which is 0 or 1. The features are f00, f01 and so on.
 const labelColumn = "label"
 
-// seed has the same number make the same file.
+// seed starts every random sequence of this file, so that a file with the same number has always the same rows. Any
+// number would do.
 const seed = 7
 
-// newMaker draws each feature's weight in the label, always the same: of f00, f01 ... the later ones matter ever less.
+// newMaker draws the weight that each feature has in the label. The weights are the same in each run, and on average
+// the smaller the later the feature.
 func newMaker(columns int) *maker {
 	m := &maker{}
 	rng := rand.New(rand.NewPCG(seed, math.MaxUint64))
 	for i := range columns {
 		m.columns = append(m.columns, table.Column{Name: fmt.Sprintf("f%02d", i), Type: dataset.Float})
-		m.weight = append(m.weight, 1.2*rng.NormFloat64()/math.Sqrt(1+float64(i)/4)) // the first ones say most
+		m.weight = append(m.weight, 1.2*rng.NormFloat64()/math.Sqrt(1+float64(i)/4))
 	}
 	m.columns = append(m.columns, table.Column{Name: labelColumn, Type: dataset.Int})
 	return m
@@ -158,7 +164,7 @@ func newMaker(columns int) *maker {
 // batchRows are held in memory at once for each file that is being written.
 const batchRows = 1 << 14
 
-// writePart writes one file, complete or not at all.
+// writePart writes one file, complete or not at all. Its rows depend only on the number of the part.
 func (m *maker) writePart(p part) (err error) {
 	file, err := atomicfile.Create(p.path, 0o644)
 	if err != nil {
@@ -200,9 +206,11 @@ func (m *maker) newBatch() *table.Batch {
 	return b
 }
 
-// fillRows makes the next rows of a file. A fifth of the label's variance or so can be explained; trees have to find
-// steps, waves and products of two features.
+// fillRows makes the next rows of a file: it draws so many rows from rng into b, which newBatch made. A model can
+// explain about a fifth of the label's variance. For that its trees have to find steps, waves and products of two
+// features.
 func (m *maker) fillRows(b *table.Batch, rows int, rng *rand.Rand) {
+	// Cut the columns to the number of rows: the last batch of a file is shorter.
 	features := len(m.weight)
 	b.Rows = rows
 	for i := range b.Columns {
@@ -215,6 +223,8 @@ func (m *maker) fillRows(b *table.Batch, rows int, rng *rand.Rand) {
 		}
 	}
 
+	// Add up the features' effects on the log odds of the label. Every fifth feature turns its effect around where the
+	// feature before it is above 0.5, which is the product of two features.
 	score := make([]float64, rows)
 	for i, w := range m.weight {
 		v := &b.Columns[i]
@@ -230,6 +240,7 @@ func (m *maker) fillRows(b *table.Batch, rows int, rng *rand.Rand) {
 		}
 	}
 
+	// Draw the label with the probability that the score stands for; 0.5 less than the score makes 1 the rarer value.
 	label := b.Columns[features].Int
 	for r := range rows {
 		label[r] = 0
@@ -239,8 +250,9 @@ func (m *maker) fillRows(b *table.Batch, rows int, rng *rand.Rand) {
 	}
 }
 
-// drawFeature is a value of feature i and what it does to the label. There are four kinds of features: normal, uniform,
-// counts with a long tail, and normal with gaps; each has at most some 1,000 different values.
+// drawFeature draws a value of feature i and returns it with its effect on the label, before the feature's weight.
+// There are four kinds of features: normal, uniform, counts with a long tail, and normal with one value in twenty
+// missing (NaN). Values are rounded, so that each feature has at most some 1,000 different ones.
 func drawFeature(i int, rng *rand.Rand) (value, effect float64) {
 	switch i % 4 {
 	case 0:

@@ -30,6 +30,8 @@ type versionResult struct {
 	Odd string `json:"odd,omitempty"`
 }
 
+// versionsCommand is `gauge versions`. It reads folders from in, one a line, and prints a versionResult for each to
+// out.
 func versionsCommand(in io.Reader, out io.Writer) *cobra.Command {
 	return &cobra.Command{
 		Use: "versions ROWS.csv", Short: "Predict with the versions whose folders are on standard input, one a line",
@@ -53,7 +55,7 @@ refused, or what it predicts. python/tests/fuzz.py compares that with the Python
 					return err
 				}
 				result.Memory = peakMemory()
-				if err := json.NewEncoder(out).Encode(result); err != nil {
+				if err := json.NewEncoder(out).Encode(result); err != nil { // JSON has no infinity and no NaN
 					result = versionResult{Odd: fmt.Sprint(result.Raw, result.Scores)}
 					if err := json.NewEncoder(out).Encode(result); err != nil {
 						return err
@@ -65,8 +67,8 @@ refused, or what it predicts. python/tests/fuzz.py compares that with the Python
 	}
 }
 
-// peakMemory returns the most KiB of memory that this process has had, where the system tells. getrusage has what the
-// process that started this one had, too.
+// peakMemory returns the most KiB of memory that this process has had so far, and 0 where the system does not tell. It
+// does not use getrusage, whose number also counts the process that started this one.
 func peakMemory() (kib int) {
 	status, _ := os.ReadFile("/proc/self/status")
 	if _, text, ok := strings.Cut(string(status), "VmHWM:"); ok {
@@ -75,7 +77,9 @@ func peakMemory() (kib int) {
 	return kib
 }
 
-// scoreVersion scores the rows of a CSV with version 1 of the model ctr, whose files are given.
+// scoreVersion scores the rows of a CSV file with version 1 of the model ctr, which consists of the files by their
+// names. A version that is damaged or incomplete, and rows that do not fit it, are told in the result. An error is
+// anything else, such as a CSV file that is not there.
 func scoreVersion(ctx context.Context, files map[string][]byte, rows string) (versionResult, error) {
 	store := blob.Memory()
 	for name, data := range files {

@@ -20,7 +20,7 @@ func main() {
 	}
 }
 
-// printRoots prints the roots as PEM, those with a constraint left out.
+// printRoots writes the roots to w as PEM, one certificate after the other. Those with a constraint are left out.
 func printRoots(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for root := range bundle.Roots() {

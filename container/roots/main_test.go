@@ -12,13 +12,14 @@ import (
 	"coppice/internal/must"
 )
 
-// TestRoots: the roots are the same bytes each time, all are authorities, none that the module gives under a constraint
-// is there, and among them is the one that signs Google's services.
+// TestRoots: printRoots prints the same bytes each time. It prints the certificates of all roots that the module gives
+// without a constraint and no other, which are at least 50. All are authorities, and among them is the one that signs
+// Google's services.
 func TestRoots(t *testing.T) {
 	var out, again bytes.Buffer
 	must.Do(t, printRoots(&out))
 	if err := printRoots(&again); err != nil || !bytes.Equal(out.Bytes(), again.Bytes()) {
-		t.Errorf("a second time other bytes (%v)", err)
+		t.Errorf("a second time: got other bytes or the error %v, want the same bytes", err)
 	}
 	all, constrained := 0, 0
 	for r := range bundle.Roots() {
@@ -35,11 +36,12 @@ func TestRoots(t *testing.T) {
 		}
 		c := must.Get(x509.ParseCertificate(block.Bytes))(t)
 		if !c.IsCA {
-			t.Errorf("%s is no authority", c.Subject)
+			t.Errorf("%s is no authority, want authorities only", c.Subject)
 		}
 		google = google || strings.Contains(c.Subject.String(), "GTS Root R1") // it signs *.googleapis.com
 	}
 	if n != all-constrained || n < 50 || !google {
-		t.Errorf("%d certificates of %d, %d of them constrained; Google's among them: %t", n, all, constrained, google)
+		t.Errorf("got %d certificates, Google's among them: %t; want %d, at least 50, with Google's", n, google,
+			all-constrained)
 	}
 }

@@ -176,7 +176,7 @@ var (
 	namesLike   = regexp.MustCompile(`^(plans|sweeps)/\S*$|^(\S*/)?(trials|claims|heartbeats|releases|checkpoints|curves|attempts)/\S*$|^/?(cancel|ending|conclusion)\.json$`)
 )
 
-// TestMain runs the tests at the root of the repository, which they all look at.
+// TestMain runs the tests in the root folder of the repository, since all of them read files from there.
 func TestMain(m *testing.M) {
 	if err := os.Chdir("../.."); err != nil {
 		panic(err)
@@ -184,22 +184,23 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// goFile is a Go file of the repository.
 type goFile struct {
-	path    string // slashes, from the root
-	dir     string
-	test    bool
+	path    string // from the root, with slashes
+	dir     string // the same of its folder
+	test    bool   // its name ends in _test.go
 	ast     *ast.File
-	imports []string
-	lines   int
+	imports []string // paths of packages
+	lines   int      // of code, see linesOfCode
 }
 
-// reporter is the part of *testing.T that the rules use, so that TestRulesBite can listen.
+// reporter is the part of *testing.T that the rules use, so that TestRulesBite can see what they report.
 type reporter interface {
 	Errorf(format string, args ...any)
 }
 
-// TestHouse goes through all Go files: each is in a folder with a place in layers, short enough, and keeps to the rules
-// about imports, calls and names; each package has a comment.
+// TestHouse: every Go file is in a folder that layers lists, has at most 600 lines of code unless it is a test, and
+// keeps to the rules about imports, calls and names that the check functions below know. Every package has a comment.
 func TestHouse(t *testing.T) {
 	files := parseAll(t)
 	commented := map[string]bool{}
@@ -229,12 +230,13 @@ func TestHouse(t *testing.T) {
 	}
 	for dir, ok := range commented {
 		if !ok {
-			t.Errorf("%s: no package comment", dir)
+			t.Errorf("%s: got no package comment, want one in some file", dir)
 		}
 	}
 }
 
-// room is the entry of layers that dir belongs to.
+// room returns the entry of layers that the folder dir belongs to: dir itself or the nearest folder above it that is
+// listed. It is "" if none is.
 func room(dir string) string {
 	for d := dir; d != "."; d = path.Dir(d) {
 		if _, ok := layers[d]; ok {
@@ -244,6 +246,9 @@ func room(dir string) string {
 	return ""
 }
 
+// checkImports reports every import of a package of this project that is not of a lower layer. Tests may also import
+// any engine, adapter or emulator, and packages of one entry of within each other. Adapters of clouds are imported by
+// the files of wiring alone.
 func checkImports(t reporter, f goFile) {
 	for _, imp := range f.imports {
 		dir, ok := strings.CutPrefix(imp, "coppice/")
@@ -266,6 +271,7 @@ func checkImports(t reporter, f goFile) {
 	}
 }
 
+// checkOnly reports every import of a package that only others may import, by the table only. Tests are exempt.
 func checkOnly(t reporter, f goFile) {
 	if f.test {
 		return
@@ -283,6 +289,8 @@ func checkOnly(t reporter, f goFile) {
 	}
 }
 
+// matches says whether the path of a file matches a pattern of path.Match, or is below a folder if the pattern ends in
+// a slash.
 func matches(pattern, file string) bool {
 	if strings.HasSuffix(pattern, "/") {
 		return strings.HasPrefix(file, pattern)
@@ -291,6 +299,8 @@ func matches(pattern, file string) bool {
 	return ok
 }
 
+// checkNever reports every import that the table never forbids. Tests are exempt, and so are the packages below the
+// forbidden one.
 func checkNever(t reporter, f goFile) {
 	for _, rule := range never {
 		if f.test || !strings.HasPrefix(f.dir, rule.from) {
@@ -305,7 +315,8 @@ func checkNever(t reporter, f goFile) {
 	}
 }
 
-// checkCalls keeps the end of the process and the environment in the main files, and sleeping out of tests.
+// checkCalls reports calls that end the process, read the environment or print past program.Output, except in the files
+// of mains. In tests it reports only time.Sleep.
 func checkCalls(t reporter, f goFile) {
 	forbidden := map[string]string{
 		"os.Exit": "only main ends the process", "log.Fatal": "only main ends the process",
@@ -341,8 +352,8 @@ func checkCalls(t reporter, f goFile) {
 	})
 }
 
-// checkNames keeps all readers and writers of a sweep's objects in one package. Tests may look at what lies in a
-// bucket.
+// checkNames reports names of a sweep's objects in files that are not of namers, whether they are made by package sweep
+// or spelt out, so that only those packages read and write the objects. Tests are exempt.
 func checkNames(t reporter, f goFile) {
 	if f.test || slices.ContainsFunc(namers, func(w string) bool { return matches(w, f.path) }) {
 		return
@@ -375,11 +386,13 @@ func checkNames(t reporter, f goFile) {
 	})
 }
 
+// recorder is a reporter that keeps what is reported.
 type recorder []string
 
 func (r *recorder) Errorf(format string, args ...any) { *r = append(*r, fmt.Sprintf(format, args...)) }
 
-// TestRulesBite shows each rule a file that breaks it, and one that does not.
+// TestRulesBite: each rule reports a file that breaks it, and does not report one that comes close. A case is the path
+// of a file and its text after the package clause.
 func TestRulesBite(t *testing.T) {
 	for name, tc := range map[string]struct {
 		path, body string
@@ -426,7 +439,7 @@ func TestRulesBite(t *testing.T) {
 	} {
 		f, err := parseSource(tc.path, []byte("package x\n"+tc.body))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: the case is no Go file: %v", name, err)
 		}
 		var r recorder
 		for _, check := range []func(reporter, goFile){checkImports, checkOnly, checkNever, checkCalls, checkNames} {
@@ -438,6 +451,8 @@ func TestRulesBite(t *testing.T) {
 	}
 }
 
+// parseAll returns all Go files of the repository, without those in hidden folders, in folders named testdata, bin or
+// build, and in those whose names begin with zz_. It reads them once for all tests.
 func parseAll(t *testing.T) []goFile {
 	t.Helper()
 	if parsed != nil {
@@ -467,10 +482,10 @@ func parseAll(t *testing.T) []goFile {
 		return nil
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cannot read the repository's Go files: %v", err)
 	}
 	if len(files) < 20 {
-		t.Fatalf("only %d Go files found; the rules were not checked", len(files))
+		t.Fatalf("found %d Go files, want at least 20; the rules were not checked", len(files))
 	}
 	parsed = files
 	return files
@@ -513,7 +528,7 @@ func TestLinesOfCode(t *testing.T) {
 	} {
 		f, err := parseSource("x.go", []byte(tc.text))
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: the case is no Go file: %v", name, err)
 		}
 		if f.lines != tc.want {
 			t.Errorf("%s: %d lines, expected %d", name, f.lines, tc.want)
@@ -521,9 +536,10 @@ func TestLinesOfCode(t *testing.T) {
 	}
 }
 
-// parsed are all files, once one test has read them.
+// parsed is what parseAll has read, nil before its first call.
 var parsed []goFile
 
+// parseFile reads and parses the Go file of that name, which is relative to the root.
 func parseFile(name string) (goFile, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -532,6 +548,7 @@ func parseFile(name string) (goFile, error) {
 	return parseSource(name, data)
 }
 
+// parseSource parses data as the text of the file of that name, which need not exist.
 func parseSource(name string, data []byte) (goFile, error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, name, data, parser.ParseComments)

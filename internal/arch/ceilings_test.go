@@ -116,7 +116,8 @@ const maxLines = 88_840
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
 
-// TestCeilings holds what was reached: a package that has shrunk lowers its ceiling, and a new one is listed.
+// TestCeilings: no package has more lines of code without tests than its entry in ceilings allows, all together have at
+// most maxLines, and every package has an entry. A package that has shrunk by more than mayShrink lowers its entry.
 func TestCeilings(t *testing.T) {
 	lines, all := map[string]int{}, 0
 	for _, f := range parseAll(t) {
@@ -128,7 +129,7 @@ func TestCeilings(t *testing.T) {
 	for dir, n := range lines {
 		switch most, listed := ceilings[dir]; {
 		case !listed:
-			t.Errorf("%s has %d lines and no ceiling: what does it replace?", dir, n)
+			t.Errorf("%s has %d lines and no ceiling, want one in ceilings: what does it replace?", dir, n)
 		case n > most:
 			t.Errorf("%s has %d lines of code without tests, expected at most %d", dir, n, most)
 		case n < most-mayShrink:
@@ -137,7 +138,7 @@ func TestCeilings(t *testing.T) {
 	}
 	for _, dir := range slices.Sorted(maps.Keys(ceilings)) {
 		if lines[dir] == 0 {
-			t.Errorf("%s has a ceiling and no lines", dir)
+			t.Errorf("%s has a ceiling and no lines, want the ceiling gone with the package", dir)
 		}
 	}
 	t.Logf("%d lines of code without tests in %d packages", all, len(lines))
@@ -146,7 +147,8 @@ func TestCeilings(t *testing.T) {
 	}
 }
 
-// TestBigQueryIsSmall: what reads BigQuery is no more than what it was granted.
+// TestBigQueryIsSmall: the code that reads BigQuery, which are the adapter, the export and the emulator, has together
+// no more than the 450 lines that were allowed when it was added.
 func TestBigQueryIsSmall(t *testing.T) {
 	const most = 450
 	lines := 0
@@ -158,6 +160,6 @@ func TestBigQueryIsSmall(t *testing.T) {
 		}
 	}
 	if lines == 0 || lines > most {
-		t.Errorf("adapter, export and emulator have %d lines, expected at most %d", lines, most)
+		t.Errorf("adapter, export and emulator have %d lines, expected 1 to %d", lines, most)
 	}
 }

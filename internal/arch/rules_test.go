@@ -19,13 +19,14 @@ import (
 	"coppice/internal/must"
 )
 
-// raceRule is what the Makefile says of `make race`.
+// raceRule is what the Makefile says about the packages that `make race` tests.
 type raceRule struct {
-	pattern *regexp.Regexp // of CONCURRENT, for product code in roots
-	roots   []string
-	lists   map[string][]string
+	pattern *regexp.Regexp      // files that match it make their package one of CONCURRENT
+	roots   []string            // the folders below which CONCURRENT looks
+	lists   map[string][]string // the words of the other variables, by name
 }
 
+// readRaceRule reads the Makefile. It fails the test if that has another form than expected.
 func readRaceRule(t *testing.T) raceRule {
 	t.Helper()
 	text := must.Get(os.ReadFile("Makefile"))(t)
@@ -49,8 +50,8 @@ func readRaceRule(t *testing.T) raceRule {
 	return r
 }
 
-// TestRaceWatchesWhatIsConcurrent: `make race` leaves out no package in which something is started, waited for or
-// locked, nor one whose tests start something.
+// TestRaceWatchesWhatIsConcurrent: `make race` tests every package that starts, waits for or locks anything, or whose
+// tests start something. The folders e2e and bench, and tests with a browser, do not run under the race detector.
 func TestRaceWatchesWhatIsConcurrent(t *testing.T) {
 	rule := readRaceRule(t)
 	watched, seen := map[string]bool{}, map[string]string{}
@@ -61,7 +62,6 @@ func TestRaceWatchesWhatIsConcurrent(t *testing.T) {
 		folder := path.Dir(f.path)
 		top, _, _ := strings.Cut(folder, "/")
 		text := must.Get(os.ReadFile(f.path))(t)
-		// Of those nothing runs under the detector.
 		if top == "e2e" || top == "bench" || strings.HasPrefix(string(text), "//go:build browser") {
 			continue
 		}
@@ -79,12 +79,13 @@ func TestRaceWatchesWhatIsConcurrent(t *testing.T) {
 	}
 	for _, folder := range []string{"internal/gbt", "internal/cloud/gcs", "launcher/internal/provision"} {
 		if seen[folder] == "" {
-			t.Errorf("nothing concurrent is found in %s: the test sees nothing", folder)
+			t.Errorf("found nothing concurrent in %s, want something, as a sign that this test works", folder)
 		}
 	}
 }
 
-// TestRaceNamesTests: the tests that `make race` names are there, and each package of which it runs only those has one.
+// TestRaceNamesTests: every test that RACE_TESTS in the Makefile names exists in a package of ONE_AT_A_TIME, and each
+// of these packages, of which `make race` runs no other tests, has at least one.
 func TestRaceNamesTests(t *testing.T) {
 	lists := readRaceRule(t).lists
 	missing := slices.Clone(lists["RACE_TESTS"])
@@ -108,7 +109,8 @@ func TestRaceNamesTests(t *testing.T) {
 	}
 }
 
-// concurrency names something of it that a file has, or is empty. Of tests it counts what they start.
+// concurrency returns in words something concurrent that a file has, "" if it has nothing. Of tests only what starts a
+// goroutine counts.
 func concurrency(f goFile) (found string) {
 	for _, i := range f.ast.Imports {
 		name, err := strconv.Unquote(i.Path.Value)
@@ -139,8 +141,9 @@ var (
 	markOf = regexp.MustCompile(`report\.marked\(args\.doc, "([\w-]+)"\)|\nMARK = "([\w-]+)"`)
 )
 
-// TestMeasurementsHaveAPlace: a benchmark that runs for hours and then writes into a document finds its two marks
-// there.
+// TestMeasurementsHaveAPlace: every document into which a benchmark of bench/bench.mk writes its results has the two
+// marks between which they belong, and the benchmark looks for them before it runs. Otherwise hours of measuring could
+// be lost.
 func TestMeasurementsHaveAPlace(t *testing.T) {
 	makefile := strings.ReplaceAll(read(t, "bench/bench.mk"), "\\\n", " ")
 	found := 0
@@ -168,6 +171,7 @@ func TestMeasurementsHaveAPlace(t *testing.T) {
 	}
 }
 
+// read returns the text of a file.
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text := must.Get(os.ReadFile(path))(t)
@@ -195,8 +199,8 @@ func TestRoot(t *testing.T) {
 	}
 }
 
-// TestFewTypesOfErrors counts types with a method Error: each has to be worth a caller that treats it differently from
-// other errors of its kind (package problem).
+// TestFewTypesOfErrors: at most 40 types have a method Error. A type of its own is worth while only if some caller
+// treats it differently from other errors of its kind (package problem).
 func TestFewTypesOfErrors(t *testing.T) {
 	var found []string
 	for _, f := range parseAll(t) {
@@ -215,6 +219,7 @@ func TestFewTypesOfErrors(t *testing.T) {
 	}
 }
 
+// receiver returns the name of the type that m is a method of, without a star, and "?" if it has another form.
 func receiver(m *ast.FuncDecl) string {
 	of := m.Recv.List[0].Type
 	if star, ok := of.(*ast.StarExpr); ok {
@@ -226,9 +231,8 @@ func receiver(m *ast.FuncDecl) string {
 	return "?"
 }
 
-// TestOneTypePerName: a reader of one package who meets a type of a package that it imports under the same name must
-// not
-// have to ask which of the two is meant.
+// TestOneTypePerName: no package has an exported type of the same name as one of a package that it imports, so that a
+// reader does not have to ask which of the two is meant.
 func TestOneTypePerName(t *testing.T) {
 	types, imports := map[string][]string{}, map[string][]string{}
 	for _, f := range parseAll(t) {
@@ -269,21 +273,19 @@ func TestOneTypePerName(t *testing.T) {
 	}
 }
 
-// TestThreatModelNamesTests: a defence whose test has been renamed or dropped must not stay on paper.
+// TestThreatModelNamesTests: every test that docs/design.md names, as proof of a defence, exists. At least 40 have to
+// be named.
 func TestThreatModelNamesTests(t *testing.T) {
-	text, err := os.ReadFile("docs/design.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := read(t, "docs/design.md")
 	missing := map[string]bool{}
-	for _, quoted := range regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w+)`").FindAllStringSubmatch(string(text), -1) {
+	for _, quoted := range regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w+)`").FindAllStringSubmatch(text, -1) {
 		missing[quoted[1]] = true
 	}
 	if len(missing) < 40 {
-		t.Fatalf("only %d tests are named", len(missing))
+		t.Fatalf("docs/design.md names %d tests, want at least 40", len(missing))
 	}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -297,14 +299,16 @@ func TestThreatModelNamesTests(t *testing.T) {
 		return nil
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cannot read the tests: %v", err)
 	}
 	for name := range missing {
-		t.Errorf("docs/design.md names %s, which is no test", name)
+		t.Errorf("docs/design.md names %s, which is no test, want one that exists", name)
 	}
 }
 
-// TestVulncheckIsNotSkippedInSilence: without its database the check says so, and fails where it is required.
+// TestVulncheckIsNotSkippedInSilence: if govulncheck cannot get its database, the script says that nothing was checked,
+// and fails where VULN_REQUIRED is true. In all other cases it ends as govulncheck does. A shell script stands for
+// that.
 func TestVulncheckIsNotSkippedInSilence(t *testing.T) {
 	script := must.Get(filepath.Abs(".ci/tools/vulncheck.sh"))(t)
 	for _, tc := range []struct {
@@ -335,8 +339,8 @@ func TestVulncheckIsNotSkippedInSilence(t *testing.T) {
 	}
 }
 
-// TestLinksLeadSomewhere follows every relative link of every page: to a file or folder of the project, and to a
-// heading where it names one.
+// TestLinksLeadSomewhere: every relative link of every page leads to a file or folder of the project, and to a heading
+// there if it names one. At least 25 links have to be found.
 func TestLinksLeadSomewhere(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	followed := 0
@@ -364,17 +368,17 @@ func TestLinksLeadSomewhere(t *testing.T) {
 				continue
 			}
 			if u.Fragment != "" && !slices.Contains(headings(t, target), u.Fragment) {
-				t.Errorf("%s: %s: there is no such heading", page, m[1])
+				t.Errorf("%s: the link %s: there is no such heading, want one of %q", page, m[1], headings(t, target))
 			}
 		}
 	}
 	if followed < 25 {
-		t.Errorf("only %d links were followed", followed)
+		t.Errorf("followed %d links, want at least 25", followed)
 	}
 }
 
-// TestNamedPagesExist: a page that a comment, a message, a help text or the list of changes names is there. LAB.md is
-// of the pages of its time.
+// TestNamedPagesExist: every page docs/NAME.md exists that a comment, a message, a help text or the list of changes
+// names. docs/LAB.md may name pages that have gone since. At least 50 have to be named.
 func TestNamedPagesExist(t *testing.T) {
 	page := regexp.MustCompile(`\bdocs/[a-z-]+\.md\b`)
 	texts := files(t, ".md", ".go", ".py", ".sh", ".tf", ".yaml", ".mk", ".json", ".ipynb")
@@ -392,7 +396,7 @@ func TestNamedPagesExist(t *testing.T) {
 		}
 	}
 	if named < 50 {
-		t.Errorf("only %d pages are named", named)
+		t.Errorf("found %d names of pages, want at least 50", named)
 	}
 }
 
@@ -406,7 +410,8 @@ func TestPagesAreMerged(t *testing.T) {
 	}
 }
 
-// TestChangesAreToldOnce: merging keeps both sides of the list of changes, so that an entry may stand there twice.
+// TestChangesAreToldOnce: no two entries of CHANGELOG.md have the same heading. Merging two branches keeps the entries
+// of both, so that one can come to stand there twice.
 func TestChangesAreToldOnce(t *testing.T) {
 	told := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^- \*\*([^*]+)\*\*`).FindAllStringSubmatch(read(t, "CHANGELOG.md"), -1) {
@@ -417,8 +422,8 @@ func TestChangesAreToldOnce(t *testing.T) {
 	}
 }
 
-// TestCommandsNameFolders: a go command in a page, a comment, a Makefile or a message of a test names folders that
-// exist. Those of LAB.md are of the commits that it names.
+// TestCommandsNameFolders: every go command in a page, a comment, a Makefile or a message of a test names folders that
+// exist. Commands in docs/LAB.md are for the commits that it names. At least 50 folders have to be found.
 func TestCommandsNameFolders(t *testing.T) {
 	command := regexp.MustCompile(`(\bgo|\$\(GO\)) (test|run|build|vet) .*`)
 	folder := regexp.MustCompile(`[ '](\./[a-z][\w/-]*)`)
@@ -440,7 +445,7 @@ func TestCommandsNameFolders(t *testing.T) {
 		}
 	}
 	if looked < 50 {
-		t.Errorf("only %d folders were looked for", looked)
+		t.Errorf("found %d folders in commands, want at least 50", looked)
 	}
 }
 
@@ -458,13 +463,14 @@ func TestTheWayNamesFiles(t *testing.T) {
 	}
 }
 
-// pages are the project's Markdown files.
+// pages returns the text of the project's Markdown files by path.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	return files(t, ".md")
 }
 
-// files are the project's files with one of these extensions, without what is made by building or tests.
+// files returns the text of the project's files with one of these extensions, by path. It leaves out hidden folders and
+// what is built.
 func files(t *testing.T, extensions ...string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -486,12 +492,13 @@ func files(t *testing.T, extensions ...string) map[string]string {
 		return err
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cannot read the files with %q: %v", extensions, err)
 	}
 	return found
 }
 
-// headings are a page's headings as links name them: small letters, hyphens for blanks, no other marks.
+// headings returns a page's headings as links name them: in small letters, with hyphens for blanks and without any
+// other marks.
 func headings(t *testing.T, page string) (names []string) {
 	t.Helper()
 	text := must.Get(os.ReadFile(page))(t)
@@ -502,7 +509,8 @@ func headings(t *testing.T, page string) (names []string) {
 	return names
 }
 
-// TestProseEndsAt100 holds documents to 100 columns, where a line can be broken: not tables, code and long addresses.
+// TestProseEndsAt100: no line of a page has more than 100 columns, except where a line cannot be broken: in tables,
+// code and long addresses.
 func TestProseEndsAt100(t *testing.T) {
 	for page, text := range pages(t) {
 		code := false

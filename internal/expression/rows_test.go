@@ -10,7 +10,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// TestRows holds values computed by hand.
+// TestRows: the value of an expression on one row is what arithmetic gives. The expected values were computed by hand.
 func TestRows(t *testing.T) {
 	of := map[string]float64{"label": 1, "prediction": 0.25, "bid": 3, "weight": 2}
 	for text, want := range map[string]float64{
@@ -43,7 +43,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestSpelling: an expression has one text, however it is written.
+// TestSpelling: Text writes an expression in one form, whatever spaces, brackets and forms of numbers it came with.
 func TestSpelling(t *testing.T) {
 	for text, want := range map[string]string{
 		" label*4-(( prediction>.1 ) ?1:0)\n": "label * 4 - (prediction > 0.1 ? 1 : 0)",
@@ -51,12 +51,13 @@ func TestSpelling(t *testing.T) {
 		"max( label,bid )":                    "max(label, bid)",
 	} {
 		if r, err := CompileRows(text); err != nil || r.Text != want {
-			t.Errorf("%q: %v, %v, expected %q", text, r, err, want)
+			t.Errorf("%q: got %v and error %v, expected the text %q", text, r, err, want)
 		}
 	}
 }
 
-// TestRowsRefuse: what is no number per row is refused with its place and, where one can guess, with what would do.
+// TestRowsRefuse: an expression that does not give one number for each row is refused, with the column of the fault
+// and, where that can be guessed, with what to write instead.
 func TestRowsRefuse(t *testing.T) {
 	for text, want := range map[string]string{
 		"prediction > 0.1":       "column 12: a number is needed here, such as: condition ? 1 : 0",
@@ -75,23 +76,25 @@ func TestRowsRefuse(t *testing.T) {
 		"(true ? true : 1) ? 1 : 2":                                 "column 16: a condition is needed here",
 	} {
 		if _, err := CompileRows(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, expected an error with %q", text, err, want)
+			t.Errorf("%s: got error %v, expected one with %q", text, err, want)
 		}
 	}
 }
 
-// TestNestedComparisons: a few bytes that unfold without end are refused in conditions, too.
+// TestNestedComparisons: conditions, too, refuse a short text that the library would expand to a huge one: of a chain
+// of comparisons such as 0<a<0 it repeats the middle, which doubles the text with every level.
 func TestNestedComparisons(t *testing.T) {
 	text := strings.Repeat("0<(", 60) + "a" + strings.Repeat(")<0", 60)
 	if _, err := Compile(text, text, map[string]any{"a": 0.0}); err == nil ||
 		!strings.Contains(err.Error(), "more than the 2000 parts") {
-		t.Errorf("sixty nested comparisons: %v; want them refused", err)
+		t.Errorf("sixty nested comparisons: got error %v; want one about more than the 2000 parts", err)
 	}
 }
 
 var columns = []string{"label", "prediction", "bid"}
 
-// fuzzed is a random expression that is a number, or a condition.
+// fuzzed returns a random expression that is nested at most depth deep. It is a condition if truth is set, and
+// otherwise a number.
 func fuzzed(r *rand.Rand, depth int, truth bool) string {
 	pick := func(all ...string) string { return all[r.IntN(len(all))] }
 	num := func() string { return fuzzed(r, depth-1, false) }
@@ -121,7 +124,8 @@ func fuzzed(r *rand.Rand, depth int, truth bool) string {
 	return "(" + is() + "?" + num() + ":" + num() + ")"
 }
 
-// FuzzRows: what is compiled for rows gives the bits of the library's machine on what was written.
+// FuzzRows: an expression that CompileRows accepts gives, bit by bit, the values that the library's virtual machine
+// gives for the same text on random rows. Its Text is accepted again and stays the same.
 func FuzzRows(f *testing.F) {
 	for seed := range uint64(400) {
 		f.Add(fuzzed(rand.New(rand.NewPCG(seed, 1)), 4, false), seed)
@@ -158,8 +162,8 @@ func FuzzRows(f *testing.F) {
 			out, err := machine.Run(program, env)
 			want, ok := out.(float64)
 			if got := rows.Of(row); err != nil || !ok ||
-				math.Float64bits(got) != math.Float64bits(want) && (got == got || want == want) {
-				t.Fatalf("%q of %v is %v, and by the library %v, %v", text, env, got, out, err)
+				math.Float64bits(got) != math.Float64bits(want) && (got == got || want == want) { // not both NaN
+				t.Fatalf("%q of %v is %v, want the library's %v (error %v)", text, env, got, out, err)
 			}
 		}
 	})

@@ -210,6 +210,7 @@ func TestNoPriceIsNoPrice(t *testing.T) {
 	}
 }
 
+// own is a user's file of prices: those of two families in one region, for Spot machines alone.
 const own = `
 sources: {catalog: another reading}
 prices:
@@ -217,7 +218,9 @@ prices:
   - {family: n2d, region: us-central1, date: 2025-11-01, source: catalog, spot: {vcpu: 0.007, gib: 0.0009, ssd: 0.05}}
 `
 
-// TestOwnPricesGoBefore: what a file says counts, whatever its date, and the built-in prices fill in what it does not.
+// TestOwnPricesGoBefore: a price from the user's file counts, although the built-in one is newer. For what the file
+// does not say, here on-demand machines and other regions, the built-in prices count as before. The machine has 8
+// vCPUs, 64 GiB and one local disk of 375 GB, which is priced by the month of 730 hours.
 func TestOwnPricesGoBefore(t *testing.T) {
 	old := machines.Embedded()
 	p := must.Get(machines.ReadPrices("own.yaml", []byte(own)))(t)
@@ -226,21 +229,22 @@ func TestOwnPricesGoBefore(t *testing.T) {
 	usd, from, ok := both.Hourly(m, "us-central1", true, 1)
 	if want := 8*0.01 + 64*0.001 + 375*0.05/730; !ok || math.Abs(usd-want) > 1e-9 || from.Source != "another reading" ||
 		from.Date != "2025-11-01" {
-		t.Errorf("%v from %+v, want %v", usd, from, want)
+		t.Errorf("got %v US dollars an hour from %+v, want %v from the file", usd, from, want)
 	}
 	demand, from, _ := both.Hourly(m, "us-central1", false, 1)
 	before, was, _ := old.Hourly(m, "us-central1", false, 1)
 	if demand != before || from.Date != was.Date || from.Source != was.Source {
-		t.Errorf("what the file does not say changed: %v of %+v, %v of %+v", demand, from, before, was)
+		t.Errorf("on demand, of which the file says nothing: got %v from %+v, want the built-in %v from %+v", demand,
+			from, before, was)
 	}
 	other, from, _ := both.Hourly(m, "us-east4", true, 1)
 	if want, _, _ := old.Hourly(m, "us-east4", true, 1); other != want || !strings.Contains(from.Source,
 		"Cloud Billing") {
-		t.Errorf("another region changed: %v from %q", other, from.Source)
+		t.Errorf("another region: got %v from %q, want the built-in price from Cloud Billing", other, from.Source)
 	}
 }
 
-// TestPlaceOfErrors: a mistake in a list of prices is an error with its line.
+// TestPlaceOfErrors: a mistake in a file of prices is an error that names the line. Each case makes one mistake in own.
 func TestPlaceOfErrors(t *testing.T) {
 	for name, tc := range map[string]struct{ text, says string }{
 		"family": {strings.Replace(own, "family: n2,", "family: N2,", 1), `own.yaml:4:14: family "N2"`},

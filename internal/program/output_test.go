@@ -19,7 +19,8 @@ import (
 // hostile has every kind of character that a terminal obeys, or that hides or turns around what stands beside it.
 const hostile = "a\x1b[2Jb\x07c\rd\u009b31me\u202ef\u2066g\u200bh\ufeffi\x7fj\u2028k\U000e0041l\u00adm\ufe0fn"
 
-// harmless says whether text can be shown to a person.
+// harmless says whether text can be shown on a terminal: it is valid UTF-8 and has, besides tabs and line ends, no
+// character that a terminal obeys or that cannot be seen.
 func harmless(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
 		return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' ||
@@ -27,7 +28,8 @@ func harmless(text string) bool {
 	})
 }
 
-// TestVisible: characters that control a terminal, or that no one sees, are shown as escapes; all others stay.
+// TestVisible: characters that control a terminal, or that no one sees, are shown as escapes, and so are bytes that are
+// not UTF-8. All other characters stay.
 func TestVisible(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain, naïve, 日本語, 10 %\n\tnext": "plain, naïve, 日本語, 10 %\n\tnext",
@@ -78,7 +80,8 @@ func TestEveryWayOut(t *testing.T) {
 	}
 }
 
-// TestTablesStayStraight: the width of a cell is that of what is shown.
+// TestTablesStayStraight: the width of a cell is that of the text that is shown, with its escapes, so all lines of a
+// table are equally long. A cell of 4,000 characters is cut, so that no line is longer than some 1,000.
 func TestTablesStayStraight(t *testing.T) {
 	var out bytes.Buffer
 	table := tables.Screen{Output: program.To(&out)}.Table("one", "two")
@@ -88,12 +91,14 @@ func TestTablesStayStraight(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	for _, line := range lines {
 		if n := utf8.RuneCountInString(line); n != utf8.RuneCountInString(lines[0]) || n > 1020 {
-			t.Errorf("a line of %d characters, the first has %d: %q", n, utf8.RuneCountInString(lines[0]), line)
+			t.Errorf("got a line of %d characters, want as many as the first line's %d, and at most 1020: %q", n,
+				utf8.RuneCountInString(lines[0]), line)
 		}
 	}
 }
 
-// TestJSONKeepsItsValue: what is escaped on the way is parsed as the same value.
+// TestJSONKeepsItsValue: JSON that a program prints still has the same value after Output has escaped its characters,
+// since the escapes are also those of JSON.
 func TestJSONKeepsItsValue(t *testing.T) {
 	var out bytes.Buffer
 	must.Do(t, json.NewEncoder(program.To(&out)).Encode(hostile))
@@ -103,7 +108,9 @@ func TestJSONKeepsItsValue(t *testing.T) {
 	}
 }
 
-// TestLongValuesAreCut: an error is read by a person, whatever was typed.
+// TestLongValuesAreCut: a message about an error stays short enough for a person to read, however long a value in it
+// is. A word or a quoted text is cut to some 300 characters and the whole to 2,000, in the middle, so that the
+// beginning and the end remain.
 func TestLongValuesAreCut(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	for name, tc := range map[string]struct {
@@ -122,7 +129,7 @@ func TestLongValuesAreCut(t *testing.T) {
 			&cobra.Command{Use: "prog", RunE: func(*cobra.Command, []string) error { return errors.New(tc.text) }})
 		for _, part := range tc.has {
 			if !strings.Contains(e.String(), part) {
-				t.Errorf("%s: %q is not in %q", name, part, e.String())
+				t.Errorf("%s: got the message %q, want it to have %q", name, e.String(), part)
 			}
 		}
 		if n := utf8.RuneCountInString(e.String()); n > tc.most+len("prog: \n") {
@@ -131,6 +138,7 @@ func TestLongValuesAreCut(t *testing.T) {
 	}
 }
 
+// FuzzVisible: whatever the text, what Visible returns is harmless, and does not change when it is shown a second time.
 func FuzzVisible(f *testing.F) {
 	f.Add(hostile)
 	f.Add("\xff\x9b")

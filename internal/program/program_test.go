@@ -32,6 +32,8 @@ import (
 	"coppice/internal/sweep"
 )
 
+// run executes a program with the arguments args. The program has one command, "do NAME", with the flags --n and
+// --must, which ends with err. run returns the program's exit code, what it prints, and its error output.
 func run(ctx context.Context, args []string, err error) (code int, out, errOut string) {
 	var o, e bytes.Buffer
 	root := &cobra.Command{Use: "prog"}
@@ -70,7 +72,7 @@ func TestExitCodes(t *testing.T) {
 		"setup":      {fmt.Errorf("a: %w", &cloud.SetupError{Err: fs.ErrNotExist}), sweep.ExitSetup},
 	} {
 		if code, _, _ := run(t.Context(), fine, tc.err); code != tc.want {
-			t.Errorf("%s: %d, want %d", name, code, tc.want)
+			t.Errorf("%s: exit code %d, want %d", name, code, tc.want)
 		}
 	}
 	for _, args := range [][]string{{"fly"}, {"do"}, {"do", "x"}, {"do", "x", "--must", "y", "--n", "z"},
@@ -83,14 +85,16 @@ func TestExitCodes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if code, _, e := run(ctx, fine, ctx.Err()); code != sweep.ExitInterrupt || e != "prog: interrupted\n" {
-		t.Errorf("interrupted: %d, %q; want that exit code, and one word", code, e)
+		t.Errorf("interrupted: exit code %d, error output %q; want %d and %q", code, e, sweep.ExitInterrupt,
+			"prog: interrupted\n")
 	}
 	if code, out, _ := run(t.Context(), []string{"--version"}, nil); code != 0 || !strings.Contains(out, "v1") {
-		t.Errorf("--version: %d %q; want 0 and v1", code, out)
+		t.Errorf("--version: exit code %d, output %q; want 0 and v1", code, out)
 	}
 }
 
-// TestErrorsForACollector: what ends a program under COPPICE_LOG=json is a log line, too.
+// TestErrorsForACollector: with COPPICE_LOG=json the error that ends a program is printed as a line of the log, in
+// JSON, for a program that collects logs.
 func TestErrorsForACollector(t *testing.T) {
 	var e bytes.Buffer
 	w := program.World{Args: []string{"fly"}, Err: program.To(&e), Version: "v1",
@@ -105,7 +109,9 @@ func TestErrorsForACollector(t *testing.T) {
 	}
 }
 
-// TestEnvironmentNamesWhatIsMissing: where all buckets are folders, no project is.
+// TestEnvironmentNamesWhatIsMissing: an environment that lacks variables is a *cloud.SetupError that names them and
+// gives the hint. COPPICE_PROJECT is needed unless the engine is Slurm and all buckets are folders. Each case changes a
+// complete environment; its name is what the error says, and nothing but spaces if there is no error.
 func TestEnvironmentNamesWhatIsMissing(t *testing.T) {
 	folder := t.TempDir()
 	full := map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "d", "COPPICE_SWEEPS_BUCKET": "s",
@@ -132,7 +138,7 @@ func TestEnvironmentNamesWhatIsMissing(t *testing.T) {
 	} {
 		env := maps.Clone(full)
 		drop(env)
-		name = strings.TrimSpace(name)
+		name = strings.TrimSpace(name) // a map can have one key "", so a second case without an error is called " "
 		w := program.World{Env: envconfig.MapLookuper(env)}
 		var d environment.Deployment
 		err := w.Environment(t.Context(), &d, "run it inside `localemu exec`")
@@ -194,8 +200,9 @@ func TestKindsHaveExitCodes(t *testing.T) {
 	}
 }
 
-// TestHelpFitsTheTerminal: paragraphs and flags are folded to the terminal's width, and to 80 if it does not tell; what
-// has an indented line stays as it is.
+// TestHelpFitsTheTerminal: the paragraphs and flags of a help text are folded to the width of the terminal, but to 80
+// columns if it does not tell its width, and to 100 if it is wider. A paragraph with an indented line, such as a part
+// of a file, stays as it is.
 func TestHelpFitsTheTerminal(t *testing.T) {
 	verbatim := "seed: 7\nlist:\n  key: " + strings.Repeat("x", 100) + "\nmore: 1\n"
 	long := strings.Repeat("Many words of a help text, ", 12) + "\nand the end.\n\n" + verbatim
@@ -205,7 +212,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 		root.Flags().String("name", "", strings.Repeat("words of a flag ", 20))
 		w := program.World{Args: []string{"--help"}, Out: program.To(&out), Err: program.To(&out), Width: width}
 		if code := program.Execute(t.Context(), w, root); code != 0 {
-			t.Fatalf("tool --help: exit code %d", code)
+			t.Fatalf("tool --help on a terminal of %d columns: exit code %d, want 0", width, code)
 		}
 		longest := 0
 		for line := range strings.SplitSeq(out.String(), "\n") {
@@ -214,23 +221,24 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 			}
 		}
 		if longest > most || longest < most-15 {
-			t.Errorf("on a terminal of %d columns the longest line has %d, want about %d:\n%s", width, longest, most,
-				out.String())
+			t.Errorf("on a terminal of %d columns the longest line has %d characters, want at most %d and at least "+
+				"15 less:\n%s", width, longest, most, out.String())
 		}
 		if !strings.Contains(out.String(), "\n"+verbatim) {
-			t.Errorf("on a terminal of %d columns a part of a file is folded:\n%s", width, out.String())
+			t.Errorf("on a terminal of %d columns a part of a file is folded, want it as it is:\n%s", width,
+				out.String())
 		}
 	}
 }
 
-// lines decodes what was logged.
+// lines decodes what was logged: one JSON object a line.
 func lines(t *testing.T, b *bytes.Buffer) []map[string]any {
 	t.Helper()
 	var all []map[string]any
 	for line := range strings.Lines(b.String()) {
 		var m map[string]any
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			t.Fatalf("%v in %s", err, line)
+			t.Fatalf("the log line %q is not a JSON object: %v", line, err)
 		}
 		all = append(all, m)
 	}
@@ -250,7 +258,8 @@ func TestLoggerSpeaksCloudLogging(t *testing.T) {
 		t.Errorf("the source is %v, want this test's file and name", source)
 	}
 	if _, ok := source["line"].(string); !ok {
-		t.Errorf("line %v: a 64-bit integer in JSON is a string", source["line"])
+		t.Errorf("the source's line is %v, want a string, as Cloud Logging's JSON writes 64-bit integers",
+			source["line"])
 	}
 	if time, ok := line["time"].(string); !ok || !strings.Contains(time, "T") {
 		t.Errorf("the time is %v, want a timestamp", line["time"])
@@ -306,7 +315,9 @@ func TestSeverities(t *testing.T) {
 	}
 }
 
-// TestHandler is slog's own suite for handlers, with our names given back.
+// TestHandler: the handler does what package slog asks of handlers. slogtest.TestHandler is that package's own test; it
+// looks for the keys level and msg, so the test first renames Cloud Logging's keys and drops those that slog does not
+// know.
 func TestHandler(t *testing.T) {
 	var b bytes.Buffer
 	err := slogtest.TestHandler(program.Logger(&b, program.LogOrigin{}).Handler(), func() []map[string]any {
@@ -322,11 +333,12 @@ func TestHandler(t *testing.T) {
 		return all
 	})
 	if err != nil {
-		t.Error(err)
+		t.Errorf("slog's test of handlers: got %v, want no error", err)
 	}
 }
 
-// TestPathsOfOutputs: a file may be replaced and a folder filled; devices, pipes and loops of links are neither.
+// TestPathsOfOutputs: output may go to a file that is replaced, to a folder that is filled, or to a name that does not
+// exist yet in a folder that does. Devices, pipes and links in a loop are refused.
 func TestPathsOfOutputs(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -351,13 +363,16 @@ func TestPathsOfOutputs(t *testing.T) {
 			if says[i] == "" && err != nil || says[i] != "" &&
 				(err == nil || !strings.Contains(err.Error(), "--out "+path) ||
 					!strings.Contains(err.Error(), says[i])) {
-				t.Errorf("%q, check %d: %v, expected %q", path, i, err, says[i])
+				t.Errorf("%q as a %s: got error %v, expected one with %q, or none if that is empty", path,
+					[]string{"file", "folder"}[i], err, says[i])
 			}
 		}
 	}
 }
 
-// TestUsageNamesWhatToType: arguments by their names in the Use line, a mistyped flag by the one that is nearest.
+// TestUsageNamesWhatToType: the message about a wrong command line says what to type: arguments that are missing by
+// their names in the Use line, and for a mistyped command or flag the nearest one that there is, or all if none is
+// near.
 func TestUsageNamesWhatToType(t *testing.T) {
 	for line, want := range map[string]string{
 		"sweep":           "prog: give SWEEP.yaml: prog sweep SWEEP.yaml\n",
@@ -411,12 +426,13 @@ func TestUsageNamesWhatToType(t *testing.T) {
 		code := program.Execute(t.Context(), program.World{Args: strings.Fields(line), Out: program.To(&errOut),
 			Err: program.To(&errOut)}, root)
 		if code != sweep.ExitUsage || errOut.String() != want {
-			t.Errorf("%s: %d\n got %q\nwant %q", line, code, errOut.String(), want)
+			t.Errorf("%s: exit code %d, want %d\n got %q\nwant %q", line, code, sweep.ExitUsage, errOut.String(), want)
 		}
 	}
 }
 
-// TestVersion: a script reads which build it has.
+// TestVersion: `launcher version --json` prints for a script which build it is: a JSON object with the version, the
+// program, and the Go release and platform that it was built with.
 func TestVersion(t *testing.T) {
 	var out bytes.Buffer
 	code := program.Execute(t.Context(), program.World{Args: []string{"version", "--json"}, Out: program.To(&out),
@@ -428,7 +444,9 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestWrap: lines break between words, and a command can still be copied.
+// TestWrap: Wrap breaks lines between words, within a word only if it is longer than a line, and never where no
+// terminal tells a width. WrapCode breaks a command so that it can still be copied into a shell: it ends a line with a
+// backslash and indents the next. Neither breaks what is quoted.
 func TestWrap(t *testing.T) {
 	for text, want := range map[string]string{
 		"short":                                "short",
@@ -445,13 +463,13 @@ func TestWrap(t *testing.T) {
 			t.Errorf("%q at 16 columns is\n%s\nexpected\n%s", text, got, want)
 		}
 		if got := program.Wrap(text, 0); got != text {
-			t.Errorf("%q where there is no terminal is %q", text, got)
+			t.Errorf("%q where there is no terminal is %q, expected it as it was", text, got)
 		}
 	}
 	command := `launcher registry promote ctr@3 --why "checked by hand"`
 	want := "launcher registry promote \\\n    ctr@3 --why \\\n    \"checked by hand\""
 	if got := program.WrapCode(command, 28, ` \`); got != want {
-		t.Errorf("at 28 columns the command is\n%s\nexpected\n%s", got, want)
+		t.Errorf("the command at 28 columns is\n%s\nexpected\n%s", got, want)
 	}
 	folder := `COPPICE_LOCAL='/home/Ann'\''s own folder' launcher registry show ctr@3`
 	want = `COPPICE_LOCAL='/home/Ann'\''s own folder'` + " \\\n    launcher registry \\\n    show ctr@3"
@@ -460,7 +478,7 @@ func TestWrap(t *testing.T) {
 	}
 	want = "drop:\n    [a_column_with_a_long_name,\n    b]"
 	if got := program.WrapCode("drop: [a_column_with_a_long_name, b]", 16, ""); got != want {
-		t.Errorf("a column wider than a line is broken within its name:\n%s", got)
+		t.Errorf("a list with a name wider than a line is\n%s\nexpected it broken between names only:\n%s", got, want)
 	}
 }
 

@@ -18,7 +18,9 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestNoSecretIsLogged logs, in every way that the programs do, what Google's libraries could put into an error.
+// TestNoSecretIsLogged: a secret that a library has put into an error does not appear in the log or in a program's
+// error output, in whatever way it gets there, and the rest of the text does. The test sends each text through all the
+// ways by which the programs log. Texts that only resemble secrets stay as they are.
 func TestNoSecretIsLogged(t *testing.T) {
 	const secret = "SECRETsecret0123456789"
 	jwt := "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxIn0" + secret + "." + secret
@@ -49,21 +51,22 @@ func TestNoSecretIsLogged(t *testing.T) {
 		}
 		for _, kept := range []string{"connection reset", `"path":"/push"`, "(removed)"} {
 			if !strings.Contains(all, kept) {
-				t.Errorf("%s: %q is gone from %s", name, kept, all)
+				t.Errorf("%s: got %s, want %q kept in it", name, all, kept)
 			}
 		}
 		if n := strings.Count(out.String(), "\n"); n != 3 {
-			t.Errorf("%s: %d lines, want 3", name, n)
+			t.Errorf("%s: %d lines were logged, want 3", name, n)
 		}
 	}
 	for _, plain := range []string{"bearer of bad news", "gs://b/sweeps/night-1/trials/0001/attempts/0/model.txt",
 		"sha256:0123456789abcdef0123456789abcdef", "signature differs", "eyJ is a word"} {
 		if Redact(plain) != plain {
-			t.Errorf("%q became %q, and is no secret", plain, Redact(plain))
+			t.Errorf("Redact(%q) is %q, want the same text, which is no secret", plain, Redact(plain))
 		}
 	}
 }
 
+// FuzzRedact: an access token is removed, whatever stands before and after it.
 func FuzzRedact(f *testing.F) {
 	f.Add("a Bearer ", "abcdefgh", " b")
 	f.Add("x?upload_id=", "AAAAAAAAAA", "&y=1")
@@ -88,8 +91,8 @@ func TestKeysAreRefused(t *testing.T) {
 		private+`"}`)
 	for name, tc := range map[string]struct {
 		credentials string
-		emulator    []string // empty, or what the variable is set to
-		refused     string
+		emulator    []string // STORAGE_EMULATOR_HOST; the variable is not set if this is empty
+		refused     string   // what the error says; "" if there is none
 	}{
 		"a key": {credentials: key, refused: "a service account key"},
 		"a key under another name": {credentials: file("odd.json", `{"type":"other","private_key":"`+private+`"}`),

@@ -22,17 +22,21 @@ import (
 
 // cluster is a Slurm in memory. Its answers have the form of Slurm 22.05's.
 type cluster struct {
-	arrays []*fakeArray
-	before func(command []string) error // called before each command
-	after  func(command []string) error // after it: its answer is lost if that is an error
+	arrays []*fakeArray                 // the array at i has the job number i+1
+	before func(command []string) error // called before each command, which is not run if that is an error
+	after  func(command []string) error // called after each command, whose answer is lost if that is an error
 }
 
+// fakeArray is a job array of a cluster. All of its tasks are in the same state.
 type fakeArray struct {
 	name, comment, state, reason string
 	tasks                        int
-	anothers                     bool
+	anothers                     bool // another user submitted it
 }
 
+// run does what the command would do in a real cluster, and returns what it would print. It knows sbatch, squeue,
+// scancel and scontrol, and stands for Jobs.run. An sbatch that does not hold the array, or whose input is no shell
+// script, is an error.
 func (c *cluster) run(_ context.Context, input []byte, command ...string) (out []byte, err error) {
 	if c.before != nil {
 		if err := c.before(command); err != nil {
@@ -86,11 +90,13 @@ func (c *cluster) run(_ context.Context, input []byte, command ...string) (out [
 	return nil, nil
 }
 
+// jobs returns a Jobs that talks to the cluster, keeps its files in a folder of the test and hardly waits between two
+// questions.
 func (c *cluster) jobs(t *testing.T) *Jobs {
 	return &Jobs{Options{Folder: t.TempDir()}, c.run, time.Microsecond}
 }
 
-// states are those of the arrays.
+// states returns the state of each array, in the order in which they were submitted.
 func (c *cluster) states() (states []string) {
 	for _, a := range c.arrays {
 		states = append(states, a.state)
@@ -98,6 +104,8 @@ func (c *cluster) states() (states []string) {
 	return states
 }
 
+// job returns an array of three tasks as the launcher would submit it. Each call makes a new one, which a test may
+// change.
 func job() engine.Array {
 	return engine.Array{ID: "night-1", Plan: "0123abcd", Program: engine.Task, Args: []string{"run"},
 		Env: map[string]string{"COPPICE_SWEEP": "night-1"}, Tasks: 3, TasksPerHost: 1, CPUMilli: 4000, MemoryMiB: 200,
@@ -169,8 +177,10 @@ func TestAnothersArray(t *testing.T) {
 	}
 }
 
-// TestTwoSubmittersOneJob: at each command of one, another submits the same from beginning to end; or the first dies
-// before the command, or before its answer. One array runs, and no other ever will.
+// TestTwoSubmittersOneJob: two launchers that submit the same job leave one array that runs, and none that could still
+// start. The test lets one launcher submit and disturbs it at its first command, then in a new cluster at its second,
+// and so on until it has no more commands. A disturbance is a second launcher that submits the job from beginning to
+// end, the death of the first one before the command, or its death after the command but before the answer.
 func TestTwoSubmittersOneJob(t *testing.T) {
 	errDied := errors.New("died")
 	for _, how := range []string{"races", "dies", "loses the answer"} {
@@ -194,17 +204,17 @@ func TestTwoSubmittersOneJob(t *testing.T) {
 			_, err := j.Submit(t.Context(), job())
 			if n < at {
 				if at < 5 {
-					t.Errorf("%s: only %d commands", how, n)
+					t.Errorf("%s: a submission ran %d commands, want at least 4 at which to disturb it", how, n)
 				}
 				break
 			}
-			// That it was released is seen without the answer, too.
+			// A launcher that loses the answer may still succeed: squeue tells it that the array was released.
 			if how == "dies" && err == nil || how == "races" && err != nil || err != nil && !errors.Is(err, errDied) {
 				t.Fatalf("%s at command %d: %v; want the planted death, or none of a race", how, at, err)
 			}
 			c.before, c.after = nil, nil
 			if _, err := j.Submit(t.Context(), job()); err != nil {
-				t.Fatalf("%s at command %d, submitted again: %v", how, at, err)
+				t.Fatalf("%s at command %d, submitted again: got error %v, want none", how, at, err)
 			}
 			states := c.states()
 			slices.Sort(states)
@@ -215,7 +225,8 @@ func TestTwoSubmittersOneJob(t *testing.T) {
 	}
 }
 
-// TestAQuickJobIsReleasedOnce: its tasks have ended when this launcher releases it, too.
+// TestAQuickJobIsReleasedOnce: a job whose tasks have all ended by the time that this launcher releases it counts as
+// submitted, and is not submitted a second time. That happens if another launcher released it first.
 func TestAQuickJobIsReleasedOnce(t *testing.T) {
 	c := &cluster{}
 	c.before = func(command []string) error {
@@ -225,11 +236,12 @@ func TestAQuickJobIsReleasedOnce(t *testing.T) {
 		return nil
 	}
 	if _, err := c.jobs(t).Submit(t.Context(), job()); err != nil || len(c.arrays) != 1 {
-		t.Errorf("submitted: %v, %d arrays, want one", err, len(c.arrays))
+		t.Errorf("submitted: got error %v and %d arrays, want no error and one array", err, len(c.arrays))
 	}
 }
 
-// TestWhatIsNotSubmitted: what a shell or Slurm would read as something else is refused before anything is run.
+// TestWhatIsNotSubmitted: a job or an option with text that a shell or Slurm would read as something else is refused
+// before any command is run. Each case changes one field of a job that is accepted.
 func TestWhatIsNotSubmitted(t *testing.T) {
 	for name, change := range map[string]func(*engine.Array, *Options){
 		"name":      func(q *engine.Array, _ *Options) { q.ID = "x;rm" },
@@ -286,7 +298,8 @@ func TestRequestAsks(t *testing.T) {
 	j := New(Options{Folder: filepath.Join(t.TempDir(), "typo")})
 	_, err := j.Request(job())
 	if !problem.Is(err, problem.Environment) || !strings.Contains(err.Error(), "COPPICE_SLURM_FOLDER") {
-		t.Errorf("a folder that is not there: %v", err)
+		t.Errorf("a folder that is not there: got error %v; want one of kind Environment that names "+
+			"COPPICE_SLURM_FOLDER", err)
 	}
 	j.run = (&cluster{}).run
 	if _, err := j.Submit(t.Context(), job()); !problem.Is(err, problem.Environment) {
@@ -299,11 +312,12 @@ func TestRequestAsks(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	if _, err := New(Options{Folder: t.TempDir()}).Request(job()); !problem.Is(err, problem.Environment) ||
 		!strings.Contains(err.Error(), "sbatch is not in PATH") {
-		t.Errorf("without Slurm: %v", err)
+		t.Errorf("without Slurm: got error %v; want one of kind Environment that says that sbatch is not in PATH", err)
 	}
 }
 
-// commands makes shell scripts in a folder that alone is in PATH, beside the system's.
+// commands makes a folder with one shell script for each name, and sets PATH to that folder, /usr/bin and /bin. A name
+// may have folders before it. The value is what the script does.
 func commands(t *testing.T, scripts map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -311,14 +325,16 @@ func commands(t *testing.T, scripts map[string]string) (dir string) {
 		path := filepath.Join(dir, name)
 		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o700); err != nil { //nolint:gosec // it is run
-			t.Fatal(err)
+			t.Fatalf("cannot write the script %s: %v", path, err)
 		}
 	}
 	t.Setenv("PATH", dir+":/usr/bin:/bin")
 	return dir
 }
 
-// TestCommands: what becomes of commands that fail or say too much, and what they do not get to know.
+// TestCommands: runCommand passes on Slurm's settings but neither secrets nor what would filter squeue's answer, cuts
+// what a failing command says, and tells apart the errors that a caller treats differently. The script squeue prints
+// the environment that it was given.
 func TestCommands(t *testing.T) {
 	t.Setenv("COPPICE_WEBHOOK", "https://secret")
 	t.Setenv("SQUEUE_STATES", "PENDING")
@@ -345,21 +361,23 @@ func TestCommands(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	if _, err := runCommand(t.Context(), nil, "scontrol"); err == nil || !problem.Is(err, problem.Environment) ||
 		!strings.Contains(err.Error(), "scontrol is not in PATH; run this on a login node") {
-		t.Errorf("no such command: %v", err)
+		t.Errorf("no such command: got error %v; want one of kind Environment that says where to run it", err)
 	}
 	l := limit{most: 5}
 	if n, err := l.Write([]byte("1234567")); n != 7 || err != nil || l.kept.String() != "12345" {
-		t.Errorf("a limit of 5: %d, %v, %q; want 7 taken, and five kept", n, err, l.kept.String())
+		t.Errorf("a limit of 5: %d bytes taken, error %v, kept %q; want all 7 taken and 5 kept", n, err,
+			l.kept.String())
 	}
 }
 
-// at is a time of the recorded day.
+// at returns the time at which the clock shows "15:04:05", in UTC, on the day on which the answers were recorded.
 func at(clock string) time.Time {
 	t, _ := time.Parse(layout, "2026-11-29T"+clock)
 	return t
 }
 
-// recorded is what Slurm 22.05 has printed of jobs of five tasks.
+// recorded holds what squeue of Slurm 22.05 has printed of one job each, and how that is understood. The case "a state
+// of tomorrow" is made up.
 var recorded = map[string]struct {
 	out  string
 	want engine.JobStatus
@@ -394,14 +412,15 @@ var recorded = map[string]struct {
 		From: at("22:53:19")}},
 }
 
-// TestStatus: what Slurm prints of an array, among others' lines, is read as one job's status.
+// TestStatus: what squeue prints of an array is read as the status of one job. Before each case stand lines of jobs
+// that coppice did not submit, which are passed over even where they make no sense.
 func TestStatus(t *testing.T) {
 	const others = "8|N/A|RUNNING|2026-11-29T22:00:00|2026-11-29T22:00:00|N/A|(null)|None\n" +
 		"8|N/A|RUNNING|x|x|x|mine|a|b\n\n"
 	for name, c := range recorded {
 		all, err := parseQueue([]byte(others + c.out))
 		if err != nil || len(all) != 1 {
-			t.Errorf("%s: %d arrays, %v, want one", name, len(all), err)
+			t.Errorf("%s: got %d arrays and error %v, want one array", name, len(all), err)
 			continue
 		}
 		if got := all[0].status(); got != c.want {
@@ -410,8 +429,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestDamagedLines: a line about our job that cannot be read is an error; the number of an array is what sbatch prints
-// and nothing else.
+// TestDamagedLines: a line of squeue about a job of coppice that cannot be read is an error. The same is true of what
+// sbatch prints, which is the number of the array, and in a cluster with a name also a semicolon and that name.
 func TestDamagedLines(t *testing.T) {
 	for _, line := range []string{
 		"x|0|PENDING|N/A|N/A|N/A|coppice 1 ab|None",
@@ -431,11 +450,12 @@ func TestDamagedLines(t *testing.T) {
 		}
 	}
 	if id, err := arrayID([]byte("7;test\n")); err != nil || id != 7 {
-		t.Errorf("a job of a named cluster: %d, %v; want 7", id, err)
+		t.Errorf("a job of a named cluster: got %d and error %v, want 7", id, err)
 	}
 }
 
-// FuzzParse: whatever squeue prints, every array has tasks that can be counted.
+// FuzzParse: whatever squeue prints, every array that is read from it without an error has a positive number, counts of
+// tasks that are not negative, and a state other than Gone.
 func FuzzParse(f *testing.F) {
 	for _, c := range recorded {
 		f.Add(c.out)
@@ -452,18 +472,23 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// node runs the script as a node does, with a program for task; the folder holds what it and scontrol have written.
+// node is a machine of a cluster, on which a test runs the script that an array consists of. Its folder holds the
+// program task, and what that program and scontrol have written.
 type node struct {
 	dir  string
-	vars []string
+	vars []string // the environment of the script
 }
 
+// newNode makes a node on which the program of the job is the shell script task. The script is task 2 of job array 7;
+// vars are further variables of its environment. $OUT is the folder of the node. sleep returns at once.
 func newNode(t *testing.T, task string, vars ...string) *node {
 	dir := commands(t, map[string]string{"sleep": "", "scontrol": `echo "$@" >>"$OUT/requeued"`, "bin/task": task})
 	return &node{dir, append([]string{"OUT=" + dir, "PATH=" + dir + ":/usr/bin:/bin", "SLURM_ARRAY_TASK_ID=2",
 		"SLURM_ARRAY_JOB_ID=7", "SLURMD_NODENAME=n1"}, vars...)}
 }
 
+// run runs the script of the array q to its end. It returns the script's exit code and the arguments with which it has
+// called scontrol, "" if it has not.
 func (n *node) run(t *testing.T, q engine.Array) (code int, requeued string) {
 	t.Helper()
 	c := New(Options{Folder: n.dir, Scratch: filepath.Join(n.dir, "scratch")})
@@ -480,8 +505,8 @@ func (n *node) run(t *testing.T, q engine.Array) (code int, requeued string) {
 	return cmd.ProcessState.ExitCode(), strings.TrimSpace(string(data))
 }
 
-// TestScriptTellsTheTask: a task gets every value as it is, whatever a shell would make of it, and a folder on its node
-// that is gone after it.
+// TestScriptTellsTheTask: the script passes every value to the task as it is, whatever a shell would make of it. It
+// gives the task a folder on its node, and deletes that folder afterwards together with what killed tasks have left.
 func TestScriptTellsTheTask(t *testing.T) {
 	hostile := "a'b \"$(touch $OUT/hacked)\" `touch $OUT/hacked`\n\\ ; & \u00fc"
 	q := job()
@@ -497,7 +522,7 @@ echo x >"$COPPICE_SCRATCH/data"`, "SLURM_RESTART_COUNT=1")
 		must.Do(t, os.WriteFile(filepath.Join(base, left), nil, 0o600))
 	}
 	if code, requeued := n.run(t, q); code != 0 || requeued != "" {
-		t.Fatalf("the script: exit code %d, requeued %q; want 0, and not again", code, requeued)
+		t.Fatalf("the script: exit code %d, requeued with %q; want exit code 0 and no requeue", code, requeued)
 	}
 	for name, want := range map[string]string{"spec": hostile, "arg": hostile,
 		"told": "2 1 n1 " + filepath.Join(base, "night-1") + "\n"} {
@@ -506,20 +531,22 @@ echo x >"$COPPICE_SCRATCH/data"`, "SLURM_RESTART_COUNT=1")
 		}
 	}
 	if _, err := os.Stat(filepath.Join(n.dir, "hacked")); err == nil {
-		t.Error("a value was run")
+		t.Error("the shell has run a command out of a value, want values passed on as they are")
 	}
 	if left, err := os.ReadDir(base); err != nil || len(left) != 0 {
-		t.Errorf("left on the node: %v, %v", left, err)
+		t.Errorf("left on the node: %v (error %v), want nothing", left, err)
 	}
 }
 
+// uid returns the number of the user who runs the test, as the script asks for it.
 func uid(t *testing.T) string {
 	out := must.Get(exec.CommandContext(t.Context(), "id", "-u").Output())(t)
 	return strings.TrimSpace(string(out))
 }
 
-// TestScriptRepeats: a task that ended by itself with a code to repeat is requeued, so many times; one that Slurm told
-// to go is not, since Slurm itself decides what becomes of it.
+// TestScriptRepeats: a task that ended by itself with an exit code that is worth a repetition, such as 75, is requeued,
+// but only twice, as job() says. A task to which Slurm has sent SIGTERM is not, since then Slurm decides what becomes
+// of it. The script exits with the task's code; $PPID in a task is the script.
 func TestScriptRepeats(t *testing.T) {
 	for name, c := range map[string]struct {
 		task, restarts string
@@ -536,18 +563,20 @@ func TestScriptRepeats(t *testing.T) {
 	} {
 		code, requeued := newNode(t, c.task, "SLURM_RESTART_COUNT="+c.restarts).run(t, job())
 		if code != c.code || requeued != c.requeued {
-			t.Errorf("%s: exit code %d, requeued %q, want %d, %q", name, code, requeued, c.code, c.requeued)
+			t.Errorf("%s: exit code %d and requeued with %q, want exit code %d and %q", name, code, requeued, c.code,
+				c.requeued)
 		}
 	}
 }
 
-// TestFolderOfAnother: scratch is in a folder of all users, where another may have made ours.
+// TestFolderOfAnother: scratch lies in a folder that all users share, where another user may have put something under
+// our name. The script then ends with 6, the exit code of a wrong environment, before it runs the task.
 func TestFolderOfAnother(t *testing.T) {
 	n := newNode(t, "exit 0")
 	path := filepath.Join(n.dir, "scratch", "coppice-"+uid(t))
 	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	must.Do(t, os.WriteFile(path, nil, 0o600))
 	if code, _ := n.run(t, job()); code != 6 {
-		t.Errorf("exit code %d, want 6", code)
+		t.Errorf("with a file where the scratch folder belongs: exit code %d, want 6", code)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"coppice/internal/strictjson"
 )
 
+// inner and outer have fields of every kind that the package treats differently: embedded, omitted when empty, nested,
+// limited in length (few), free in form (any), and without a tag.
 type inner struct {
 	N    int       `json:"n,omitempty"`
 	List []string  `json:"list,omitempty"`
@@ -29,7 +31,7 @@ type outer struct {
 	Plain  string
 }
 
-// TestDecodeReadsWhatGoWrites: what encoding/json writes is read as it was.
+// TestDecodeReadsWhatGoWrites: what encoding/json writes of a value is read as that value, by both decoders.
 func TestDecodeReadsWhatGoWrites(t *testing.T) {
 	share := 0.5
 	for _, want := range []outer{
@@ -42,7 +44,7 @@ func TestDecodeReadsWhatGoWrites(t *testing.T) {
 			var got outer
 			if err := decode(text, &got); err != nil || fmt.Sprint(got.At, got.inner, got.Of, got.By, got.Plain) !=
 				fmt.Sprint(want.At, want.inner, want.Of, want.By, want.Plain) {
-				t.Errorf("%s: got %+v, %v; expected %+v", text, got, err, want)
+				t.Errorf("%s: got %+v and error %v; expected %+v", text, got, err, want)
 			}
 		}
 	}
@@ -52,8 +54,8 @@ func TestDecodeReadsWhatGoWrites(t *testing.T) {
 	}
 }
 
-// TestDecodeRefuses: a text that two readers could take differently, or that takes much memory, is refused with its
-// place.
+// TestDecodeRefuses: both decoders refuse a text that two readers of JSON could understand differently, or that takes
+// much memory, and say in which value the fault is.
 func TestDecodeRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                   "unexpected end",
@@ -109,7 +111,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// TestKeysThatGoWrites: what is always written must be there, and is null where Go has nothing to write.
+// TestKeysThatGoWrites: for Decode, a key without omitempty or omitzero, which Go always writes, must be there. A list
+// under such a key may be null, as Go writes nil. For DecodeKnown such a key may be missing.
 func TestKeysThatGoWrites(t *testing.T) {
 	type record struct {
 		N    int   `json:"n"`
@@ -117,25 +120,26 @@ func TestKeysThatGoWrites(t *testing.T) {
 	}
 	var got record
 	if err := strictjson.Decode([]byte(`{"n": 1, "list": null}`), &got); err != nil || got.N != 1 || got.List != nil {
-		t.Errorf("got %+v, %v; expected n to be 1 and no list", got, err)
+		t.Errorf("a list that is null: got %+v and error %v; expected n to be 1 and no list", got, err)
 	}
 	if err := strictjson.Decode([]byte(`{"n": 1}`), &got); err == nil || err.Error() != `the key "list" is missing` {
-		t.Errorf("got %v; expected that list is missing", err)
+		t.Errorf("Decode without a list: got error %v; expected one that says that list is missing", err)
 	}
 	if err := strictjson.DecodeKnown([]byte(`{"list": [1]}`), &got); err != nil || len(got.List) != 1 {
-		t.Errorf("got %+v, %v; expected a list, and n to be optional", got, err)
+		t.Errorf("DecodeKnown without n: got %+v and error %v; expected a list of one and no error", got, err)
 	}
 }
 
-// TestKeysThatAreNotKnown: Decode refuses a key that the type lacks, DecodeKnown passes over it and all below.
+// TestKeysThatAreNotKnown: Decode refuses a key that the type lacks. DecodeKnown passes over it and everything in its
+// value, even a null that it would refuse elsewhere.
 func TestKeysThatAreNotKnown(t *testing.T) {
 	const text = `{"later": {"a": [null, 1]}, "n": 1}`
 	var got outer
 	if err := strictjson.Decode([]byte(text), &got); err == nil ||
 		!strings.Contains(err.Error(), `unknown key "later"`) {
-		t.Errorf("got %v; expected an unknown key", err)
+		t.Errorf("Decode: got error %v; expected one about the unknown key later", err)
 	}
 	if err := strictjson.DecodeKnown([]byte(text), &got); err != nil || got.N != 1 {
-		t.Errorf("got %+v, %v; expected n to be 1", got, err)
+		t.Errorf("DecodeKnown: got %+v and error %v; expected n to be 1 and no error", got, err)
 	}
 }

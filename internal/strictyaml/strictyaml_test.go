@@ -15,6 +15,7 @@ import (
 	"coppice/internal/strictyaml"
 )
 
+// column is written in YAML as a mapping, or as a name alone.
 type column struct {
 	Column string  `yaml:"column"`
 	Above  float64 `yaml:"above"`
@@ -29,6 +30,7 @@ func (c *column) UnmarshalYAML(decode func(any) error) error {
 	return decode((*plain)(c))
 }
 
+// spec has fields of the kinds that specifications have, to decode texts into.
 type spec struct {
 	Name   string           `yaml:"name"`
 	Trials int              `yaml:"trials"`
@@ -96,7 +98,8 @@ func TestDecodeNamesThePlace(t *testing.T) {
 	}
 }
 
-// TestSuggestOnlyWhatIsNear: of words that have nothing in common with what was typed none is offered.
+// TestSuggestOnlyWhatIsNear: Suggest offers the one known word that is nearest to what was typed. If none is near, it
+// lists the known words instead, at most 40 of them.
 func TestSuggestOnlyWhatIsNear(t *testing.T) {
 	many := make([]string, 2000)
 	for i := range many {
@@ -150,10 +153,12 @@ func TestErrorfPointsAtTheValue(t *testing.T) {
 		}
 	}
 	if !d.Has("grid.num_leaves") || d.Has("trials") {
-		t.Error("Has does not know what the file says")
+		t.Errorf("Has: got %t for grid.num_leaves, which is in the file, and %t for trials, which is not; want true "+
+			"and false", d.Has("grid.num_leaves"), d.Has("trials"))
 	}
 }
 
+// FuzzDecode: whatever the text, an error of Decode is an *Error, so that it has a place.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("name: a\nlabel: {column: y}\ngrid: {a: [1, 2]}\n"))
 	f.Add([]byte("deep:\n  k: {low: 1e3}\nlist: [{x: 1}]\n"))
@@ -162,7 +167,7 @@ func FuzzDecode(f *testing.F) {
 		_, err := strictyaml.Decode("f", data, &s)
 		var e *strictyaml.Error
 		if err != nil && !errors.As(err, &e) {
-			t.Fatalf("untyped error %T: %v", err, err)
+			t.Fatalf("got an error of type %T, want *strictyaml.Error: %v", err, err)
 		}
 	})
 }
@@ -202,6 +207,7 @@ func (named) YAMLBare() any { return "" }
 
 func (n *named) UnmarshalYAML(decode func(any) error) error { return decode(&n.Column) }
 
+// numbers has fields of every type for which a text may or may not be a number.
 type numbers struct {
 	Count int              `yaml:"count"`
 	Seed  uint64           `yaml:"seed"`
@@ -218,7 +224,8 @@ type numbers struct {
 	Name  named            `yaml:"name"`
 }
 
-// TestNumbersAreWhatTheyLookLike: what the YAML library would make another number of is refused, with its place.
+// TestNumbersAreWhatTheyLookLike: a text that the YAML library would turn into another number or another type than it
+// looks like is refused, with its place and what belongs there.
 func TestNumbersAreWhatTheyLookLike(t *testing.T) {
 	for in, want := range map[string]string{
 		"count: 1.5":                  `expected a whole number, found "1.5"`,
@@ -273,7 +280,7 @@ func TestNumbersAreWhatTheyLookLike(t *testing.T) {
 	}
 }
 
-// TestNumbersThatPass are all the forms in which numbers and texts are written.
+// TestNumbersThatPass: numbers and texts are accepted in all the forms in which people write them.
 func TestNumbersThatPass(t *testing.T) {
 	for in, ok := range map[string]func(numbers) bool{
 		"count: 8":                   func(n numbers) bool { return n.Count == 8 },
@@ -308,7 +315,9 @@ func TestNumbersThatPass(t *testing.T) {
 	}
 }
 
-// TestOnlyFilesAreRead: what has no end, or may never begin, is not waited for.
+// TestOnlyFilesAreRead: ReadFile refuses at once what may have no end or may never begin, such as a device or a pipe,
+// and a file that is too long. ReadUpTo counts the bytes that it reads, not those that the system reports: files under
+// /proc are reported as empty.
 func TestOnlyFilesAreRead(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -332,7 +341,7 @@ func TestOnlyFilesAreRead(t *testing.T) {
 		}
 	}
 	if _, err := strictyaml.ReadFile(at("nowhere")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("what is not there: %v", err)
+		t.Errorf("a file that is not there: got error %v, want fs.ErrNotExist", err)
 	}
 	if text, err := strictyaml.ReadUpTo(at("good"), 5); err != nil || string(text) != "a: 1\n" {
 		t.Errorf("a file of five bytes, five allowed: %q, %v; want all of it", text, err)
@@ -340,12 +349,11 @@ func TestOnlyFilesAreRead(t *testing.T) {
 	if _, err := strictyaml.ReadUpTo(at("good"), 4); err == nil || !strings.Contains(err.Error(), "more than 4 bytes") {
 		t.Errorf("a file of five bytes, four allowed: %v; want an error that says so", err)
 	}
-	// its size is said to be 0
 	if text, err := strictyaml.ReadUpTo("/proc/self/stat", 1<<20); err != nil || len(text) == 0 {
-		t.Errorf("a file of no size that has text: %d bytes, %v", len(text), err)
+		t.Errorf("a file of size 0 that has text: got %d bytes and error %v, want all of the text", len(text), err)
 	}
 	if _, err := strictyaml.ReadUpTo("/proc/self/stat", 3); err == nil {
-		t.Error("a file of no size that has more text than allowed was read")
+		t.Error("a file of size 0 that has more text than allowed was read, want an error")
 	}
 	if text, err := strictyaml.ReadFile(at("good")); err != nil || string(text) != "a: 1\n" {
 		t.Errorf("a good file: %q, %v; want all of it", text, err)

@@ -18,18 +18,20 @@ import (
 // version is set by the linker.
 var version = "dev"
 
+// programs are the four programs by name. Each function runs one with its arguments and returns its exit code.
 var programs = map[string]func(version string, args []string) int{
 	"launcher": launcher.RunAll, "task": task.Run, "aggregator": aggregator.Run, "localemu": localemu.RunAll,
 }
 
-// main chooses the program by its own name, then by its first argument; without either it is the launcher. With trees
-// and a number of threads it scores rows for the Python package.
+// main chooses the program by the name under which it is called, then by its first argument. Without either it is the
+// launcher. Called as `coppice trees THREADS`, it scores rows from standard input for the Python package; the number of
+// threads is brought into 1 to 1024.
 func main() {
 	run, args := programs[strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")], os.Args[1:]
 	if run == nil && len(args) > 0 && programs[args[0]] != nil {
 		run, args = programs[args[0]], args[1:]
 	}
-	if run == nil && len(args) == 2 && args[0] == "trees" { // from the Python package
+	if run == nil && len(args) == 2 && args[0] == "trees" {
 		threads, err := strconv.Atoi(args[1])
 		if err == nil {
 			err = trees(os.Stdin, os.Stdout, min(max(threads, 1), 1024))

@@ -21,9 +21,10 @@ import (
 	"coppice/internal/must"
 )
 
-// programEnv has the test be the program, to ask it for its help.
+// programEnv is a variable of the environment that has the test's program be coppice, to ask it for its help.
 const programEnv = "COPPICE_TEST_PROGRAM"
 
+// TestMain runs the tests, or coppice if programEnv is set.
 func TestMain(m *testing.M) {
 	if os.Getenv(programEnv) != "" {
 		main()
@@ -40,7 +41,9 @@ var (
 	other   = regexp.MustCompile(`^\s*(?:bin/)?(?:launcher|task|aggregator|localemu) [a-z]+`)
 )
 
-// TestPagesNameCommands: each `coppice VERB --flag` that a page tells a reader to type is one that the program knows.
+// TestPagesNameCommands: the program knows every command and flag that a page of the project tells a reader to type, by
+// the program's own --help. Pages name the program coppice, as it is installed. At least 100 commands have to be found,
+// so that the test does not pass because it finds none.
 func TestPagesNameCommands(t *testing.T) {
 	helps, asked := map[string]string{}, 0
 	for page, text := range pages(t) {
@@ -85,11 +88,12 @@ func TestPagesNameCommands(t *testing.T) {
 		}
 	}
 	if asked < 100 {
-		t.Errorf("only %d commands were found in pages", asked)
+		t.Errorf("found %d commands in pages, want at least 100", asked)
 	}
 }
 
-// pages are the project's, but for those that tell of the past.
+// pages returns the text of the project's Markdown files by path. It leaves out those that tell of the past, in which
+// commands may be gone, and folders that are built or hidden.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	root, found := filepath.Join("..", ".."), map[string]string{}
@@ -109,7 +113,7 @@ func pages(t *testing.T) map[string]string {
 	return found
 }
 
-// code is a page's lines of code, of which Python's are left out, and what stands in backquotes.
+// code returns a page's lines of code, without Python's, followed by the texts in backquotes.
 func code(page string) (lines []string) {
 	language, prose := "", []string{}
 	for line := range strings.SplitSeq(page, "\n") {
@@ -132,6 +136,7 @@ func code(page string) (lines []string) {
 	return lines
 }
 
+// help returns what `coppice PATH --help` prints. If it fails, that is what it says of the error.
 func help(t *testing.T, path []string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], append(slices.Clone(path), "--help")...)
@@ -143,9 +148,11 @@ func help(t *testing.T, path []string) string {
 	return string(out)
 }
 
+// features is the number of features of the models below.
 const features = 3
 
-// model is trees of two nodes, the text of which the package would send.
+// model returns the text of a model of that many trees, each with two nodes, as the Python package would send it. Its
+// values are random, but the same each time.
 func model(tb testing.TB, objective string, trees int) []byte {
 	tb.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -168,7 +175,7 @@ func model(tb testing.TB, objective string, trees int) []byte {
 	return text.Bytes()
 }
 
-// sent is what the package writes: a model's text and rows.
+// sent returns what the Python package writes for a model's text and rows.
 func sent(text []byte, rows []float64) []byte {
 	out := binary.LittleEndian.AppendUint64(nil, uint64(len(text)))
 	out, _ = binary.Append(append(out, text...), binary.LittleEndian, rows)
@@ -180,8 +187,9 @@ type trickle struct{ r io.Reader }
 
 func (t trickle) Read(p []byte) (int, error) { return t.r.Read(p[:min(len(p), 1+len(p)/3)]) }
 
-// TestTrees: for no rows, one, and more than a part, on one thread and two, the scores are those of PredictRow to the
-// bit. The input comes in small pieces.
+// TestTrees: the scores are those of PredictRow to the bit, for no rows, for one, and for more than one part of them,
+// on one thread and on two, and for a model with three outputs. The input comes in small pieces, and every ninth value
+// or so is missing.
 func TestTrees(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	for _, c := range []struct {
@@ -206,7 +214,7 @@ func TestTrees(t *testing.T) {
 
 		var got bytes.Buffer
 		if err := trees(trickle{bytes.NewReader(sent(text, rows))}, &got, c.threads); err != nil {
-			t.Fatalf("%+v: %v", c, err)
+			t.Fatalf("%+v: got error %v, want none", c, err)
 		}
 		if bits, _ := binary.Append(nil, binary.LittleEndian, want); !bytes.Equal(got.Bytes(), bits) {
 			t.Errorf("%+v: got other scores, or %d bytes, want those of PredictRow in %d bytes", c, got.Len(),
@@ -221,8 +229,8 @@ type broken struct{}
 func (broken) Read([]byte) (int, error)  { return 0, errors.New("broken input") }
 func (broken) Write([]byte) (int, error) { return 0, errors.New("broken output") }
 
-// TestTreesRefused: input that is cut or too long, and pipes that break on either side, end it with an error that says
-// where.
+// TestTreesRefused: input that is cut or too long, and pipes that break on either side, are errors that say what was
+// being read or written. A row here has 24 bytes, so an input without its last 9 ends 15 bytes into one.
 func TestTreesRefused(t *testing.T) {
 	text := model(t, "regression", 1)
 	whole := sent(text, make([]float64, 10*features))
@@ -246,7 +254,7 @@ func TestTreesRefused(t *testing.T) {
 	}
 }
 
-// FuzzTrees: whatever comes is scored or refused.
+// FuzzTrees: whatever the input, it is refused with an error or scored, and then whole scores come out.
 func FuzzTrees(f *testing.F) {
 	text := model(f, "regression", 2)
 	f.Add(sent(text, make([]float64, 4*features)))

@@ -16,9 +16,10 @@ const (
 	partBytes    = 32 << 20
 )
 
-// trees scores rows for the Python package, whose numpy takes several times as long for the same bits. in is the length
-// of a model's text (uint64), the text, and until the end rows of Features() float64 each, all little endian; out gets
-// Outputs() float64 for each row, in their order.
+// trees scores rows for the Python package, whose numpy takes several times as long for the same bits. It reads from in
+// the length of a model's text (uint64), the text, and then rows until the end, each of as many float64 as the model
+// has features. It writes to out the scores of each row, in the order of the rows and as many float64 each as the model
+// has outputs. All numbers are little endian. Scores that were written before an error stay.
 func trees(in io.Reader, out io.Writer, threads int) error {
 	var length uint64
 	if err := binary.Read(in, binary.LittleEndian, &length); err != nil {
@@ -32,11 +33,12 @@ func trees(in io.Reader, out io.Writer, threads int) error {
 		return err
 	}
 
-	// A part is read while the one before is scored. Scores do not depend on where parts end.
-	width := 8 * m.Features()
+	// Two parts go around between a reader and this function, so that one is read while the other is scored. Scores do
+	// not depend on where parts end.
+	width := 8 * m.Features() // bytes of a row
 	rows := max(threads, min(threads*rowsOfThread, partBytes/width))
 	read, free := make(chan part, 2), make(chan part, 2)
-	defer close(free)
+	defer close(free) // ends the reader after an error here
 	go func() {
 		defer close(read)
 		text := make([]byte, rows*width)
@@ -70,15 +72,16 @@ func trees(in io.Reader, out io.Writer, threads int) error {
 	return nil
 }
 
-// part is consecutive rows, or why there are none.
+// part is consecutive rows of the input, or why there are none.
 type part struct {
-	values []float64
+	values []float64 // room for a whole part, of which the first rows are filled
 	rows   int
-	last   bool
+	last   bool // the input ends with this part
 	err    error
 }
 
-// fill reads as many rows of width bytes as text has room for.
+// fill reads rows of width bytes from in until text is full or the input ends, and puts their values into p. text
+// serves to hold the bytes. An error of in, or an end within a row, is put into p.err.
 func (p *part) fill(in io.Reader, text []byte, width int) {
 	n, err := io.ReadFull(in, text)
 	p.rows, p.last = n/width, err != nil

@@ -2,11 +2,13 @@ package environment
 
 import "testing"
 
-// TestOnlyTheLocalCloudHasKeysOfItsOwn: no deployment trusts other keys than Google's, by whatever it is given.
+// TestOnlyTheLocalCloudHasKeysOfItsOwn: an address of keys for checking callers' tokens is accepted only for the local
+// cloud: outside Cloud Run, and if it is an http address on this machine. So no setting makes a deployment trust other
+// keys than Google's.
 func TestOnlyTheLocalCloudHasKeysOfItsOwn(t *testing.T) {
 	local := CallersEnv{Audience: "a", Callers: []string{"x@y.z"}, KeysURL: "http://127.0.0.1:9504/certs"}
 	if err := local.Check(); err != nil {
-		t.Errorf("the local cloud's: %v, want it accepted", err)
+		t.Errorf("the local cloud's address: got error %v, want it accepted", err)
 	}
 	for name, change := range map[string]func(*CallersEnv){
 		"on Cloud Run":     func(e *CallersEnv) { e.Service = "coppice-aggregator" },

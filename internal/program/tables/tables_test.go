@@ -12,7 +12,8 @@ import (
 	"coppice/internal/program/tables"
 )
 
-// printed is a table with a long sentence and columns of several kinds, on a terminal of a width.
+// printed returns how a table with a long sentence and columns of several kinds is printed on a terminal that is width
+// columns wide, 0 if there is none.
 func printed(width int, colour bool) string {
 	var out bytes.Buffer
 	t := tables.Screen{Output: program.To(&out), Width: width, Colour: colour}.Table("sweep", "planned",
@@ -25,15 +26,16 @@ func printed(width int, colour bool) string {
 	return out.String()
 }
 
-// TestTablesFitTheTerminal: names are folded, text is wrapped, and then columns are left out and named; nothing is
-// broken within a word.
+// TestTablesFitTheTerminal: no line of a table is wider than the terminal. To achieve that, column names are folded,
+// then texts are wrapped, and then columns are left out, which a line below the table names. Words are never broken.
+// Without a terminal nothing of this is done.
 func TestTablesFitTheTerminal(t *testing.T) {
 	for width, out := range map[int]string{120: "", 80: "planned", 60: "planned, state",
 		50: "planned, state, hours of machines"} {
 		text := printed(width, false)
 		for _, line := range strings.Split(text, "\n") {
 			if n := utf8.RuneCountInString(line); n > width {
-				t.Errorf("width %d: a line of %d characters: %s", width, n, line)
+				t.Errorf("width %d: got a line of %d characters, want no more than the width: %s", width, n, line)
 			}
 		}
 		_, left, _ := strings.Cut(strings.Join(strings.Fields(text), " "), "left out at ")
@@ -41,16 +43,18 @@ func TestTablesFitTheTerminal(t *testing.T) {
 			t.Errorf("width %d: left out are %q, expected %q\n%s", width, names, out, text)
 		}
 		if !strings.Contains(text, "nightly-ctr-5e6f7a8b") {
-			t.Errorf("width %d: a name is broken:\n%s", width, text)
+			t.Errorf("width %d: the name nightly-ctr-5e6f7a8b is broken, want it whole:\n%s", width, text)
 		}
 	}
 	if text := printed(0, false); !strings.Contains(text, strings.TrimSpace(strings.Repeat("and more ", 9))) ||
 		strings.Contains(text, "left out") {
-		t.Errorf("where there is no terminal, a line is one row:\n%s", text)
+		t.Errorf("where there is no terminal, got\n%s\nwant every row on one line, and no column left out", text)
 	}
 }
 
-// TestPercentStaysWithItsNumber: no line begins with the sign.
+// TestPercentStaysWithItsNumber: a percent sign stands on the same line as its number, at whatever width the table is
+// wrapped. The character U+0378, which the package uses to keep them together, is not printed, not even where a cell
+// has it of its own.
 func TestPercentStaysWithItsNumber(t *testing.T) {
 	for width := 30; width < 60; width++ {
 		var text bytes.Buffer
@@ -59,12 +63,13 @@ func TestPercentStaysWithItsNumber(t *testing.T) {
 		table.Print()
 		if s := text.String(); strings.Contains(s, "│ %") || strings.Contains(s, "\u0378") ||
 			!strings.Contains(s, "22.6 %") {
-			t.Errorf("width %d: a percent sign is parted from its number, or the glue is seen:\n%s", width, s)
+			t.Errorf("width %d: got\n%s\nwant every percent sign beside its number, and no U+0378", width, s)
 		}
 	}
 }
 
-// TestLastColumnIsLeftOut: the last column, which takes the rest of the width, may be the least of all.
+// TestLastColumnIsLeftOut: the last column, which takes the rest of the width, is left out before others if Least names
+// it.
 func TestLastColumnIsLeftOut(t *testing.T) {
 	for width, out := range map[int]string{80: "", 44: "because", 34: "because, levels"} {
 		var text bytes.Buffer
@@ -82,11 +87,12 @@ func TestLastColumnIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestColour: of states alone, on a terminal, unless the reader wants none.
+// TestColour: only states are coloured, and only on a terminal, unless the reader has set NO_COLOR to something or the
+// terminal is a dumb one. On a terminal of an unknown width a table is 80 columns wide.
 func TestColour(t *testing.T) {
 	if text := printed(120, true); !strings.Contains(text, "│ \x1b[32mok\x1b[0m      │") ||
 		!strings.Contains(text, "\x1b[31mproblem\x1b[0m") || strings.Count(text, "\x1b[") != 4 {
-		t.Errorf("got %q; want ok in green, and problem in red", text)
+		t.Errorf("got %q; want ok in green, problem in red, and nothing else coloured", text)
 	}
 	for _, tc := range []struct {
 		terminal bool
@@ -96,13 +102,14 @@ func TestColour(t *testing.T) {
 		{true, map[string]string{"NO_COLOR": ""}, true}, {true, map[string]string{"TERM": "dumb"}, false}} {
 		s := tables.On(program.World{Terminal: tc.terminal, Env: envconfig.MapLookuper(tc.env)})
 		if s.Colour != tc.want || (s.Width == 80) != tc.terminal {
-			t.Errorf("terminal %t, %v: colour is %t, width %d; want what the case "+
-				"says", tc.terminal, tc.env, s.Colour, s.Width)
+			t.Errorf("terminal %t, environment %v: colour is %t, width %d; want colour %t, and width 80 on a terminal "+
+				"alone", tc.terminal, tc.env, s.Colour, s.Width, tc.want)
 		}
 	}
 }
 
-// TestColumns: in a file or a pipe a table is as wide as $COLUMNS says; without it nothing is left out.
+// TestColumns: in a file or a pipe a table is as wide as $COLUMNS says. Without that, or with a value that is no useful
+// width, the table has no limit: its width is 0.
 func TestColumns(t *testing.T) {
 	for columns, want := range map[string]int{"": 0, "100": 100, "many": 0, "-3": 0, "7": 0} {
 		w := program.World{Env: envconfig.MapLookuper(map[string]string{"COLUMNS": columns}), Width: 50}
@@ -112,7 +119,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestEmptyTable: a table without a header and rows prints nothing that is wide, on a terminal as elsewhere.
+// TestEmptyTable: a table without columns and rows prints nothing but empty lines, on a terminal as elsewhere.
 func TestEmptyTable(t *testing.T) {
 	for _, width := range []int{0, 80} {
 		var text bytes.Buffer
@@ -123,7 +130,7 @@ func TestEmptyTable(t *testing.T) {
 	}
 }
 
-// TestNamesFoldAtUnderscores: an identifier is broken after what joins its words, before a column is left out.
+// TestNamesFoldAtUnderscores: before a column is left out, the names of columns are broken after an underscore.
 func TestNamesFoldAtUnderscores(t *testing.T) {
 	var out bytes.Buffer
 	table := tables.Screen{Output: program.To(&out), Width: 40}.Table("trial", "average_precision", "min_data_in_leaf")
@@ -131,12 +138,13 @@ func TestNamesFoldAtUnderscores(t *testing.T) {
 	table.Print()
 	for _, want := range []string{"average_ ", "precision ", "min_", "0.117570", "566"} {
 		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "left out") {
-			t.Errorf("at 40 columns %q is missing, or a column is:\n%s", want, &out)
+			t.Errorf("at 40 columns got\n%s\nwant %q in it, and no column left out", &out, want)
 		}
 	}
 }
 
-// TestEmptyColumns: a column in which nothing stands is not printed, whichever one is wrapped; all are without a row.
+// TestEmptyColumns: a column whose cells are all empty is not printed, even if it is the one that is to be wrapped. A
+// table without rows shows all its columns.
 func TestEmptyColumns(t *testing.T) {
 	for _, width := range []int{0, 80} {
 		for rows, want := range map[int]string{0: "night version why", 1: "night version"} {
