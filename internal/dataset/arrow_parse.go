@@ -186,6 +186,7 @@ func (p *parser) parseKeyValues(t fbTable, slot int64) []keyValue {
 // parseBatch checks the message of the record batch and reads its rows and buffers into f. The message begins at byte
 // at with metaLen bytes, its body of bodyLen bytes follows, and both must end before footerAt.
 func (p *parser) parseBatch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) {
+	// Message and body must be inside the file, before the footer.
 	bodyAt := at + metaLen
 	if at < int64(len(arrowHead)) || at > footerAt || metaLen < 16 || metaLen > maxMeta || bodyAt > footerAt {
 		p.fail(footerAt, "a record batch at byte %d with %d bytes of metadata", at, metaLen)
@@ -200,11 +201,13 @@ func (p *parser) parseBatch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) 
 		return
 	}
 
+	// The message, which the footer describes, too.
 	message := p.root(at+8, bodyAt)
 	if message.u8(1) != headerBatch || message.i64(3) != bodyLen {
 		p.fail(at, "the message is not the record batch that the footer promises")
 	}
 
+	// Its record batch. Slots are those of RecordBatch in Message.fbs: rows, nodes, buffers, compression.
 	batch := message.child(2)
 	if batch.has(3) {
 		p.fail(batch.pos, "compressed buffers; a file of Coppice has none")

@@ -49,6 +49,8 @@ func newFixture(seed uint64, rows map[string]int) *fixture {
 		About: About{Sources: []Source{{URI: "clicks.csv", Bytes: 123}},
 			Warnings: []Warning{{"few_rows", "", "few rows"}}},
 	}
+
+	// Each split's bins and targets.
 	for _, name := range SplitNames() {
 		n := rows[name]
 		if n == 0 {
@@ -68,6 +70,8 @@ func newFixture(seed uint64, rows map[string]int) *fixture {
 		}
 		f.rows[name], f.targets[name] = bins, t
 	}
+
+	// A sample with a column of each type.
 	f.sample = Sample{
 		Split: "train", Row: []uint32{0, 2, 5},
 		Names: []string{"age", "price € <b>", "at", "city", "id"},
@@ -88,6 +92,8 @@ func (f *fixture) write(tb testing.TB, dir string, piece, threads int) *Manifest
 	m := f.manifest
 	w := must.Get(NewWriter(dir, &m))(tb)
 	width := len(m.Features)
+
+	// Write rows, columns and targets of each piece.
 	for _, s := range m.Splits {
 		bins, t := f.rows[s.Name], f.targets[s.Name]
 		for from := 0; from < s.Rows; from += piece {

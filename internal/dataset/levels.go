@@ -187,6 +187,7 @@ func OpenLevels(path string, tables []LevelTable) (*Levels, error) {
 // check checks that the levels of each table ascend, since Find would miss some otherwise, that they have as many rows
 // as the table's floor, and that sums, weights and times are finite.
 func (l *Levels) check(tables []LevelTable) error {
+	// Hashes and rows, by table.
 	for i := range tables {
 		t := &tables[i]
 		for at := t.First + 1; at < t.First+t.Levels; at++ {
@@ -202,6 +203,7 @@ func (l *Levels) check(tables []LevelTable) error {
 		}
 	}
 
+	// Numbers from which rates and recencies are made. A comparison with NaN is false.
 	for _, column := range []struct {
 		name   string
 		values []float64

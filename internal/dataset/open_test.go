@@ -290,6 +290,7 @@ func TestOpenSurvivesEveryFlippedByte(t *testing.T) {
 	f.sample.Row = []uint32{0, 1, 2}
 	dir := filepath.Join(t.TempDir(), "d")
 	f.write(t, dir, 100, 1)
+
 	for _, name := range []string{"train/rows.arrow", "train/columns.arrow", "train/targets.arrow", SampleFile} {
 		good := mustRead(t, dir, name)
 		want := must.Get(parseArrow(name, good))(t)
@@ -308,7 +309,7 @@ func TestOpenSurvivesEveryFlippedByte(t *testing.T) {
 				case err != nil:
 					refused++
 				}
-				_, _ = ReadSample(data)
+				_, _ = ReadSample(data) // these must not panic, either
 				_, _ = ReadTargets(data)
 			}
 		}
@@ -338,11 +339,13 @@ func TestDamageUnderTheMapping(t *testing.T) {
 		"cut labels": {TargetsFile(TrainSplit), func(f *os.File, _ int64) error { return f.Truncate(0) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			// Map a dataset.
 			dir := filepath.Join(t.TempDir(), "d")
 			newFixture(1, smallRows()).write(t, dir, 7, 2)
 			d := must.Get(Open(dir))(t)
 			defer d.Close()
 
+			// Spoil the file under the mapping.
 			f := must.Get(os.OpenFile(filepath.Join(dir, filepath.FromSlash(tc.file)), os.O_RDWR, 0))(t)
 			defer f.Close()
 			info, err := f.Stat()
@@ -454,6 +457,8 @@ func TestHashedFileAtOnce(t *testing.T) {
 	file := must.Get(os.Create(filepath.Join(t.TempDir(), "f")))(t)
 	f := newHashedFile(file, size)
 	defer f.Close()
+
+	// Each goroutine writes a third of the file from front to back, in parts of 100,000 bytes.
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
@@ -461,12 +466,14 @@ func TestHashedFileAtOnce(t *testing.T) {
 			for at := w * size / writers; at < to; at += 100_000 {
 				part := data[at:min(to, at+100_000)]
 				if _, err := f.WriteAt(part, int64(at)); err != nil {
-					t.Error(err)
+					t.Errorf("write %d bytes at %d: %v", len(part), at, err)
 				}
 			}
 		})
 	}
 	wg.Wait()
+
+	// The five blocks: thirds meet within blocks 1 and 2.
 	sums := f.blockSums()
 	for i, got := range sums {
 		sum := sha256.Sum256(data[i*BlockBytes : min(size, (i+1)*BlockBytes)])

@@ -34,6 +34,7 @@ func (s *Spec) checkColumns() error {
 		}
 	}
 
+	// A feature is of one kind.
 	categorical := map[string]bool{}
 	for _, name := range s.Categorical {
 		categorical[name] = true
@@ -53,7 +54,7 @@ func (s *Spec) checkColumns() error {
 // checkRoles checks that label, weight and group are different columns, and that these, which are never features, are
 // in no list of columns.
 func (s *Spec) checkRoles() error {
-	taken := map[string]string{}
+	taken := map[string]string{} // by column, its role
 
 	for _, role := range []struct{ key, column string }{
 		{"label", s.Label.Column}, {"weight", s.Weight}, {"group", s.Group},
@@ -179,6 +180,7 @@ func (s *Spec) tokenError(path, class, text string) error {
 // checkSplit checks that a split has the keys that its kind needs, and no others. A spec without a split is right: all
 // rows are train.
 func (s *Spec) checkSplit() error {
+	// The kind of split, with the column that it needs.
 	sp := &s.Split
 	switch sp.By {
 	case SplitByHash:
@@ -211,6 +213,7 @@ func (s *Spec) checkSplit() error {
 			strictyaml.Suggest(sp.By, []string{SplitByHash, SplitByRandom, SplitByClasses, SplitByTime, SplitByColumn}))
 	}
 
+	// A seed, only if rows are drawn at random.
 	switch {
 	case sp.By != SplitByRandom && sp.By != SplitByClasses && s.doc.Has("split.seed"):
 		return s.Errorf("split.seed", "a split by %s is the same each time; seed is for a split by random "+
@@ -219,6 +222,7 @@ func (s *Spec) checkSplit() error {
 		return s.Errorf("split.seed", "seed is %d: use 0 or more", sp.Seed)
 	}
 
+	// Only one of key and column is set here.
 	if column := sp.Key + sp.Column; column != "" && (column == s.Label.Column || column == s.Weight) {
 		return s.Errorf("split", "column %q is the label or the weight and cannot split the rows too", column)
 	}

@@ -22,6 +22,8 @@ func TestContractExpects(t *testing.T) {
 	}
 	s := must.Get(spec("contract:\n  expect:\n" +
 		"    - {from: 2026-11-27, to: 2026-11-30, findings: [rows], why: Black Friday}\n"))(t)
+
+	// The days at both ends belong to the range.
 	e := s.Contract.Expect[0]
 	for day, want := range map[string]bool{"2026-11-26": false, "2026-11-27": true, "2026-11-30": true,
 		"2026-12-01": false} {
@@ -30,6 +32,8 @@ func TestContractExpects(t *testing.T) {
 			t.Errorf("%s is in the range of days: %t, want %t", day, got, want)
 		}
 	}
+
+	// The key alone declares a contract.
 	if !s.Contract.Declared {
 		t.Error("a spec with contract: is not Declared; want it so")
 	}
@@ -40,6 +44,7 @@ func TestContractExpects(t *testing.T) {
 		t.Errorf("contract: auto: error %v, or it is not Declared; want it Declared", err)
 	}
 
+	// Entries that make no sense.
 	for entry, says := range map[string]string{
 		"{from: 27.11.2026, findings: [rows], why: a}":                 "is not a day",
 		"{findings: [rows], why: a}":                                   "is not a day",

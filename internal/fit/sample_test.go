@@ -130,13 +130,14 @@ func newRareClicks(t *testing.T) *rareClicks {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, 12))
 	c := &rareClicks{train: 160_000, valid: 60_000}
-	sites, ads := make([]float64, 400), make([]float64, 60)
+	sites, ads := make([]float64, 400), make([]float64, 60) // what each adds to the log odds
 	for i := range sites {
 		sites[i] = 0.8 * rng.NormFloat64()
 	}
 	for i := range ads {
 		ads[i] = 0.8 * rng.NormFloat64()
 	}
+	// Draw the rows.
 	c.held = &table.Batch{Names: []string{"site", "ad", "x"}, Rows: c.valid,
 		Columns: []dataset.Values{{Type: dataset.Text}, {Type: dataset.Text}, {Type: dataset.Float}}}
 	var b bytes.Buffer

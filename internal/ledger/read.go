@@ -124,6 +124,7 @@ func (r *Reader) listUnread(ctx context.Context) ([]wanted, error) {
 		return nil, err
 	}
 
+	// A claim or heartbeat is new, or was written again, if its generation differs from the one that was read.
 	var todo []wanted
 	for _, t := range l.Trials {
 		for _, c := range t.Claims {

@@ -118,8 +118,8 @@ func cutIntoBins(values []Distinct, bins int) []float64 {
 	return bounds
 }
 
-// cutFew divides values that are no more than the bins: each gets a bin of its own, or shares one with the next if it
-// has fewer than minPerBin rows.
+// cutFew divides values when there are no more of them than bins. Each gets a bin of its own, or shares one with the
+// next value if it has fewer than minPerBin rows.
 func cutFew(values []Distinct) []float64 {
 	var bounds []float64
 	filled := 0

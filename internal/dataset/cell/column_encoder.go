@@ -48,8 +48,9 @@ func NewNumbers(column string, kind dataset.Kind, t *Markers) *ColumnEncoder {
 }
 
 // mapCategories fills in the maps from values to categories. A table may write a category differently from the training
-// table, or with another type: 1001.0 for 1001, or a boolean for the text True. So there are maps by spelling and by
-// meaning, of which categories uses the first that has the value.
+// table, or with another type: 1001.0 for 1001, or a boolean for the text True. So codes is by spelling, meanings by
+// what all spellings of a value have in common, and ints for both, for columns of whole numbers. categories looks a
+// value up by its spelling first.
 func (c *ColumnEncoder) mapCategories() {
 	n := len(c.feature.Categories)
 	c.codes, c.ints, c.meanings = make(map[string]uint8, n), map[int64]uint8{}, make(map[uint64]uint8, n)

@@ -84,6 +84,8 @@ func TestGuidesFind(t *testing.T) {
 				levels.Hash = append(levels.Hash, rng.Uint64()>>shift)
 			}
 			slices.Sort(levels.Hash[table.First:])
+
+			// Look up both ends, and each hash with those directly beside it.
 			hashes := []uint64{0, 1, 1<<64 - 1}
 			for _, hash := range levels.Hash[table.First:] {
 				hashes = append(hashes, hash-1, hash, hash+1)
@@ -248,6 +250,8 @@ func checkBounds(t *testing.T, values []float64, bins int, zeroApart bool) {
 		!slices.IsSortedFunc(bounds, func(a, b float64) int { return cmp.Or(cmp.Compare(a, b), 1) }) {
 		t.Fatalf("%d bounds for %d bins: %v; want at most one less than bins, ascending", len(bounds), bins, bounds)
 	}
+
+	// Count the rows of each bin, and those that count as zero.
 	f := dataset.Feature{Kind: dataset.Numeric, Bounds: bounds, MissingBin: -1}
 	rows := make([]int, len(bounds)+1)
 	for _, x := range sorted {
@@ -259,6 +263,8 @@ func checkBounds(t *testing.T, values []float64, bins int, zeroApart bool) {
 			zeros++
 		}
 	}
+
+	// The bin of zero, and the last bin on each side of it, may have fewer rows.
 	for i, n := range rows {
 		low := len(bounds) > 0 && (n == 0 || n < minPerBin && len(all) <= bins/2)
 		isZero := zeroApart && zeros > 0 && f.BinOfNumber(0) == uint8(i)

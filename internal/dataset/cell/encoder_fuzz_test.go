@@ -132,6 +132,8 @@ func tryEncoding(t *testing.T, text []byte, seed uint64) (encoded int) {
 	if last >= 0 && e.Tables[last].First+e.Tables[last].Levels > 1<<12 {
 		return 0 // making so many levels would take too long
 	}
+
+	// Make the encoder; without the levels of its tables it must be refused.
 	rng := rand.New(rand.NewPCG(seed, 1))
 	levels := levelsFor(e, rng)
 	enc, err := NewEncoder(e, levels)
@@ -167,6 +169,7 @@ func tryEncoding(t *testing.T, text []byte, seed uint64) (encoded int) {
 // this makes no difference. It expects the same values and counts: want and wantIn.
 func checkNumbers(t *testing.T, enc *Encoder, b *table.Batch, want []float64, wantIn *Inputs) {
 	t.Helper()
+	// Replace columns of texts of which all are numbers or null.
 	columns := slices.Clone(b.Columns)
 	for i, may := range enc.Numbers() {
 		if !may || columns[i].Type != dataset.Text {
@@ -186,6 +189,7 @@ func checkNumbers(t *testing.T, enc *Encoder, b *table.Batch, want []float64, wa
 			columns[i] = v
 		}
 	}
+
 	var in Inputs
 	got, err := enc.Encode(&table.Batch{Names: b.Names, Rows: b.Rows, Columns: columns}, nil, &in, 1)
 	if err != nil || !slices.Equal(in.Columns, wantIn.Columns) {

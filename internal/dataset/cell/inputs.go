@@ -45,6 +45,7 @@ func newCountRules(e *dataset.Encoding, columns []string) []countRule {
 		byName[column] = &out[i]
 	}
 
+	// Tables whose levels are the values of a single column, neither in ranges nor as hours or weekdays.
 	for i := range e.Tables {
 		t := &e.Tables[i]
 		of := t.Of[0]
@@ -54,6 +55,7 @@ func newCountRules(e *dataset.Encoding, columns []string) []countRule {
 		}
 	}
 
+	// Features, for columns without such a table.
 	for i := range e.Features {
 		f := &e.Features[i]
 		column := f.Name

@@ -295,6 +295,7 @@ func (l *lookup) readRates(table int) (rates []float64, column string, err error
 		return nil, column, err
 	}
 
+	// The rates of the table that it falls back to are its priors; without one, all rows have the same.
 	t := &l.e.encoding.Tables[table]
 	var above []float64
 	if t.BackOff >= 0 {

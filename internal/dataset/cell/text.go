@@ -42,6 +42,7 @@ func scanNumeral(s string) (n numeral, ok bool) {
 		i = 1
 	}
 
+	// The whole part and the fraction, of which one may be missing.
 	whole := i
 	i = n.scanDigits(s, i)
 	n.zeros = i-whole > 1 && s[whole] == '0'
@@ -57,6 +58,7 @@ func scanNumeral(s string) (n numeral, ok bool) {
 		return n, false
 	}
 
+	// The exponent: e or E, a sign, and at least one digit.
 	if i < len(s) && s[i]|0x20 == 'e' {
 		n.exponent = true
 		if i++; i < len(s) && (s[i] == '-' || s[i] == '+') {

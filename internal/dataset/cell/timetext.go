@@ -94,6 +94,8 @@ func (p *timeText) parseDate(order DayOrder) (year, month, day int) {
 		p.expect(' ')
 		year = p.parseDigits(4)
 	case digits <= 2 && strings.IndexByte("/.- ", next) >= 0 && digits+1 < len(p.s):
+		// Day, month and year, or month, day and year. Without a month's name, only a given order tells which, and a
+		// space is no separator.
 		day = p.parseUpTo2()
 		p.skip(next)
 		if p.named = !isDigit(p.s[0]); p.named {

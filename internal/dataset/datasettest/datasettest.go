@@ -51,6 +51,7 @@ func Dir(t testing.TB, o Options) (string, *dataset.Manifest) {
 		return stage(t, o)
 	}
 
+	// Stage the table, unless an earlier test has, and keep the files.
 	staged.Lock()
 	defer staged.Unlock()
 	key := fmt.Sprintf("%+v", o)
@@ -68,6 +69,7 @@ func Dir(t testing.TB, o Options) (string, *dataset.Manifest) {
 		staged.files[key] = files
 	}
 
+	// Give the caller a copy.
 	dir := filepath.Join(t.TempDir(), "dataset")
 	if err := os.CopyFS(dir, files); err != nil {
 		t.Fatal(err)

@@ -45,6 +45,7 @@ func newRecordLayout(c *Config) recordLayout {
 	}
 	l.loaded = l.width + 8*c.Parts
 
+	// The parts, each as small as its number of values allows.
 	for i := range c.Parts {
 		p := partLayout{at: l.width, bytes: 8}
 		if i < len(c.Few) && c.Few[i] > 0 && c.Few[i] <= math.MaxUint16 {

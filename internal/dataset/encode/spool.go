@@ -106,7 +106,7 @@ func (s *spool) flushPile(p *pile) error {
 		return err
 	}
 	s.held -= int64(len(p.tail))
-	if cap(p.tail) > 2*chunkBytes { // from before there was a file
+	if cap(p.tail) > 2*chunkBytes { // it grew before there was a file; free its memory
 		p.tail = nil
 	}
 	p.tail = p.tail[:0]

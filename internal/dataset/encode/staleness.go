@@ -29,11 +29,13 @@ func (s *Search) Staleness(ctx context.Context, horizon float64) (delay, gain fl
 	if len(r.folds) != 1 || !r.learnable() {
 		return 0, 0, nil
 	}
+	// Judge by the held-out rows that follow the training rows within the horizon.
 	judged, reach := r.rowsWithinHorizon(horizon)
 	if len(judged) < minHold {
 		return 0, 0, nil
 	}
 
+	// Compare models with two longer delays with one that has the present delay.
 	before, err := s.lossesOf(ctx, judged, s.Delay)
 	if err != nil {
 		return 0, 0, err

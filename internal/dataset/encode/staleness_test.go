@@ -294,7 +294,7 @@ func TestSearchHoldsGroupsTogether(t *testing.T) {
 		labels[g] = float32(rng.IntN(2))
 	}
 	group := make([]uint64, rows)
-	for i := range rows {
+	for i := range rows { // the id's level is the group, by another hash
 		g := rng.IntN(groups)
 		group[i] = Range(g)
 		s.Label[i] = labels[g]

@@ -14,6 +14,7 @@ import (
 // 8 it knows nothing (NaN), so that their rows are not counted.
 type scorer struct{}
 
+// Levels returns log odds for missing values, other levels, and the two levels that are known.
 func (scorer) Levels(column string) ([]string, []float32) {
 	switch column {
 	case "site":
@@ -24,6 +25,7 @@ func (scorer) Levels(column string) ([]string, []float32) {
 	return nil, nil
 }
 
+// Odds returns log odds for the four bins of x.
 func (scorer) Odds(f *dataset.Feature) []float32 {
 	if f.Name != "x" {
 		return nil
