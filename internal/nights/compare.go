@@ -105,7 +105,11 @@ func (p *Profile) sameTable(other *Profile) bool {
 			p.Label.Middle == other.Label.Middle && p.Newest.Equal(other.Newest)
 }
 
-// comparison compares tonight's profile with those of the nights before.
+// comparison compares tonight's profile with those of the nights before. Each check adds findings.
+//
+// Most limits have one form: a floor, which is what matters at all, times usual.tolerance, plus a multiple of the
+// largest change between recent nights, plus what chance explains (noise). Usually there are two, one that warns and
+// a higher one that blocks.
 type comparison struct {
 	Request
 	night  *ingest.Night

@@ -41,8 +41,8 @@ func (c *comparison) checkCopies() bool {
 		most[key.alike] = max(most[key.alike], pairs[key])
 	}
 
-	// Count by label the rows, and those whose features occur again; of these, the rows whose label is not the most
-	// frequent one (differ).
+	// By label: the rows, and those whose features occur more than once (again). In all: the latter (repeated), those
+	// whose label is not the most frequent one for their features (differ), and the sum of the squares of rows.
 	rows, again, repeated, differ, squares := map[float32]int{}, map[float32]int{}, 0, 0, 0
 	for key, count := range pairs {
 		rows[key.label] += count
@@ -58,16 +58,17 @@ func (c *comparison) checkCopies() bool {
 		squares += count * count
 	}
 
-	// Two rows drawn at random have different labels with the probability in parentheses. Of a pair of rows with equal
-	// features, one would then differ: half of the repeated rows that often.
+	// How many rows would differ if labels had nothing to do with features: repeated rows are taken as pairs, and the
+	// two labels of a pair are different as often as those of any two rows, which is the probability in parentheses.
 	total := float64(len(c.night.Label))
 	chance := float64(repeated) * (1 - float64(squares)/(total*total)) / 2
 	if !(chance >= fewCopies && float64(differ) < sameLabels*chance) {
 		return false
 	}
 
-	// Are enough rows of some class copies? All rows of a regression are one class. In a sample of the table, a copy is
-	// missing as often as any row: so many fewer copies than in the table show.
+	// Is a large share of the rows of some class copied? All rows of a regression are one class. The rows are a
+	// sample of the table, in which a row and its copy are both found only as often as the sample's share of the
+	// table, so that the limit is lower by that share.
 	if c.p.Label.Kind == dataset.Regression {
 		rows, again = map[float32]int{0: len(c.night.Label)}, map[float32]int{0: repeated}
 	}

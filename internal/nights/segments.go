@@ -458,8 +458,9 @@ func dropChance(all []suspect) []suspect {
 	return all[:last]
 }
 
-// report adds one finding for each code, about the first suspect with it; found has the surest first. Losses below
-// lossWarns are not told. If the labels of all rows are wrong, those of segments are, too, and are left out.
+// report adds one finding for each code, about the first suspect with it. found has the totals of columns first, then
+// the surest suspects. Losses below lossWarns are not told. If the labels of all rows are wrong, those of segments
+// are, too, and are left out.
 func (c *comparison) report(found []suspect) {
 	said := map[Code]bool{}
 	rose := c.foundCode(CodeLabelRate) && c.p.Ratio > 1       // all rows have too many positive labels

@@ -33,6 +33,7 @@ import (
 // nil if the caller is accepted. Package idtoken tests real tokens.
 type guests map[string]error
 
+// Verify implements program.Callers.
 func (g guests) Verify(_ context.Context, authorization string) (string, error) {
 	err, known := g[authorization]
 	switch {
@@ -293,6 +294,7 @@ type lockedBuffer struct {
 	seen  chan struct{} // nil once it is closed, or if nobody waits
 }
 
+// Write appends to the log, and closes seen if that is now due.
 func (l *lockedBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

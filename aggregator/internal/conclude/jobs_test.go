@@ -350,6 +350,7 @@ func (c clocked) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 	return attrs, err
 }
 
+// List lists the store's objects, all written at latest.
 func (c clocked) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
 	return func(yield func(blob.Attrs, error) bool) {
 		for attrs, err := range c.Store.List(ctx, prefix) {

@@ -47,8 +47,9 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 	d.Old, d.New, d.Rows = decides.Old, decides.New, decides.rows
 	margin := marginOf(g, decides.Old)
 
-	// On tonight's rows the model fails if it is surely worse by more than the margin. While there are few earlier
-	// nights to compare with, it already fails if it is probably worse.
+	// On tonight's rows the model fails if its whole interval is below the margin. While few earlier nights say how
+	// much models usually differ, a weaker sign is enough: it is worse beyond chance, and by most of twice the margin
+	// (WorseBy).
 	if notTonight == "" {
 		worse := tonight.High < -margin
 		if len(e.Gains) < fewGains {
@@ -61,6 +62,9 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 				fmt.Sprintf("version %d makes the same predictions: there is nothing to promote", d.Champion)
 		}
 	}
+
+	// On rows of earlier nights it may be worse by as much as models usually differ. The older model's own night,
+	// home, is judged by the margin alone, and only if the other nights have not failed the model already.
 	switch {
 	case notReference == "":
 		allowed := cmp.Or(g.Margin, max(margin, e.usualDifference()*math.Abs(decides.Old)))
