@@ -27,8 +27,8 @@ func (d *deriver) name() string {
 }
 
 // addDerivers adds what derive: asks for. In addition, the hour and the weekday of the time that orders the rows are
-// derived if the spec does not say what to derive from it: the time itself is not a feature. use adds a column to those
-// read and returns its index.
+// derived, because that time itself is usually not a feature. They are not if the spec says what to derive from it,
+// switches encodings off, or orders rows by group. use adds a column to those read and returns its index.
 func (r *roles) addDerivers(spec *dataset.Spec, markers *cell.Markers, use func(path, name string) (int, error)) error {
 	wanted := dataset.DeriveSpec{}
 	maps.Copy(wanted, spec.Derive)

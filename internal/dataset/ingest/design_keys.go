@@ -351,6 +351,8 @@ const maxGrade = 30
 // or queries to compare. It adds the measured difference to the report.
 func (p *designer) ordersBetter(ctx context.Context, options Options) (bool, error) {
 	s := p.searchBeside(options)
+
+	// A ranking model can be trained if all labels are grades: whole numbers from 0.
 	grades := !slices.ContainsFunc(s.Label, func(y float32) bool {
 		return y < 0 || y > maxGrade || y != float32(int(y))
 	})
@@ -471,10 +473,10 @@ const (
 // findParents fills p.parents: for a column of ids, the column whose rate is its prior. Those are the pairs under
 // encodings.back_off if the spec has it, even if it is empty; otherwise the columns that ids are nested in.
 func (p *designer) findParents(ctx context.Context, threads int) error {
-	of := p.spec.BackOff
-	for _, child := range slices.Sorted(maps.Keys(of)) {
+	backOff := p.spec.BackOff
+	for _, child := range slices.Sorted(maps.Keys(backOff)) {
 		var pair [2]int
-		for i, name := range []string{child, of[child]} {
+		for i, name := range []string{child, backOff[child]} {
 			pair[i] = -1
 			if column, ok := p.byName[name]; ok {
 				pair[i] = p.exactAtom(column)
@@ -486,7 +488,7 @@ func (p *designer) findParents(ctx context.Context, threads int) error {
 		}
 		p.parents[pair[0]] = pair[1]
 	}
-	if of != nil {
+	if backOff != nil {
 		return nil
 	}
 	return p.findNested(ctx, threads)

@@ -191,12 +191,12 @@ func placeError(batch *table.Batch, column string, err error) error {
 }
 
 // dealRows assigns every row of a batch to its split, and sets the places and targets (label, weight, group and fold)
-// of each part. It also sums labels, and notes the classes of train and the splits of each group. A row that does not
-// fit into its split means that the table has changed.
+// of each part. It also sums labels, notes the classes of train and the splits of each group, and chooses rows of the
+// sample. A row that does not fit into its split means that the table has changed.
 func (p *pass) dealRows(batch *table.Batch) error {
 	s := p.survey
 
-	// The other values are taken from their columns at once.
+	// Forget the last batch, but keep its memory.
 	for _, part := range p.splits {
 		if part != nil {
 			part.places = part.places[:0]
@@ -260,6 +260,7 @@ func (p *pass) dealRows(batch *table.Batch) error {
 		}
 	}
 
+	// The other values are taken from their columns at once.
 	for _, part := range p.splits {
 		for i, name := range p.m.Values {
 			if part != nil {

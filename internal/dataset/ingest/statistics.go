@@ -76,6 +76,8 @@ func newStatistics(survey *survey, manifest *dataset.Manifest, design *design, d
 
 	made := &statistics{survey: survey, m: manifest, d: design, maker: encode.NewMaker(c), first: len(design.columns),
 		hashes: make([][]uint64, len(design.readers)), errs: make([]error, len(design.readers))}
+
+	// The second set has the rows of all splits in one.
 	if survey.spec.Encodings.Final && len(manifest.Splits) > 1 {
 		made.finalKeys = slices.Clone(design.keys)
 		c.Keys, c.Splits, c.Rows = made.finalKeys, 1, []int{made.rowsBefore(len(manifest.Splits))}

@@ -375,13 +375,13 @@ func (s *columnSurvey) conclude() (dataset.Kind, dataset.Why, error) {
 		return s.feature.forced, dataset.WhyForced, nil
 	case c.Dictionary && c.Type != dataset.Text:
 		return dataset.Categorical, dataset.WhyDictionary, nil
-	case s.present == 0 && c.Untyped:
+	case s.present == 0 && c.Untyped: // a column without any value is one of missing numbers
 		return dataset.Numeric, dataset.WhyEmpty, nil
 	case c.Type == dataset.Text && !c.Untyped && (s.present == 0 || s.decided || c.Dictionary || s.feature.texts):
 		return dataset.Categorical, dataset.WhyType, nil
-	case c.Type == dataset.Time && c.Format != "":
+	case c.Type == dataset.Time && c.Format != "": // texts that Recognise has read as dates
 		return dataset.Temporal, dataset.WhyTimes, nil
-	case c.Format != "":
+	case c.Format != "": // texts that it has read as numbers
 		return dataset.Numeric, dataset.WhyNumbers, nil
 	case c.Type == dataset.Time:
 		return dataset.Temporal, dataset.WhyType, nil

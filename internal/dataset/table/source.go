@@ -185,13 +185,16 @@ func Matches(pattern, name string) bool {
 	if len(parts) < depth || slices.ContainsFunc(parts[depth:], func(part string) bool {
 		return part == "" || hidden(part)
 	}) {
-		return false
+		return false // too short, or hidden in a folder
 	}
 
+	// The first parts have to match; a name may have the characters of a glob itself.
 	front, inside := strings.Join(parts[:depth], "/"), parts[depth:]
 	if ok, err := path.Match(pattern, front); (!ok || err != nil) && front != pattern {
 		return false
 	}
+
+	// The pattern names the object itself, or a folder that holds it.
 	if len(inside) == 0 {
 		return !hidden(path.Base(name))
 	}

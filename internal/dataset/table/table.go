@@ -171,8 +171,8 @@ func Open(files []File, o Options) (*Table, error) {
 	// which gives it all columns of the table in the table's order.
 	_, t.byName = placesOf(t.columns)
 	for i, s := range t.sources {
-		at, same := make([]int, len(t.columns)), true
-		whole := make([]int, len(t.columns))
+		at, same := make([]int, len(t.columns)), true // by column of the table, its index in the file; -1 for none
+		whole := make([]int, len(t.columns))          // the same once the file has all columns of the table
 		_, own := placesOf(s.columns())
 		for k, c := range t.columns {
 			whole[k], at[k] = k, -1

@@ -41,7 +41,7 @@ func newWorkspace(parent, prefix string) (*workspace, error) {
 			return nil, fmt.Errorf("make a folder to work in: %w", err)
 		}
 
-		// It is ours once it is locked, unless a sweeper was faster.
+		// It is ours once it is locked, unless another process has removed it before.
 		w.dir = dir
 		w.lock = atomicfile.NewLock(filepath.Join(dir, lockFile))
 		if mine, err := w.lock.TryLock(); err == nil && mine {
