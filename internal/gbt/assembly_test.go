@@ -150,7 +150,7 @@ var oddExponents = []float64{0, math.Copysign(0, -1), 708, -708, 708.5, -708.5, 
 	math.Inf(1), math.Inf(-1), 5e-324, -5e-324, 0x1p-1022, math.NaN(),
 	math.Float64frombits(0xfff8000000abcdef), 0.5, math.Ln2 / 2}
 
-// FuzzExponentialsEqualGo takes any bits as numbers.
+// FuzzExponentialsEqualGo: exponentials by assembly have the bits of those by Go, for any numbers.
 func FuzzExponentialsEqualGo(f *testing.F) {
 	for _, x := range oddExponents {
 		for _, factor := range []float64{1, -1, 0.5, math.Inf(1), math.NaN(), -0.6} {
@@ -181,7 +181,8 @@ func FuzzExponentialsEqualGo(f *testing.F) {
 	})
 }
 
-// FuzzPairsEqualGo: gradients of pairs of any numbers of rows and any scores, and nothing beyond them.
+// FuzzPairsEqualGo: the gradients of pairs by assembly have the bits of those by Go, for any number of rows and any
+// scores, and nothing behind the slices is written.
 func FuzzPairsEqualGo(f *testing.F) {
 	for n := range uint64(30) {
 		f.Add(n, n, math.Float64bits(1), 0.7)
@@ -262,7 +263,7 @@ func TestProbabilitiesEqualGo(t *testing.T) {
 	saySkipped(t, hasVectors())
 }
 
-// TestProbability compares with the library's exponential.
+// TestProbability: Probability is 1 / (1 + e^-raw) by the standard library's exponential but for the last digits.
 func TestProbability(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 11))
 	for range 20_000 {
@@ -278,14 +279,14 @@ func TestProbability(t *testing.T) {
 		}
 	}
 	if p := Probability(math.Inf(-1)); p <= 0 || p > 1e-300 {
-		t.Errorf("probability of -Inf is %v", p)
+		t.Errorf("the probability of -Inf is %v, want one above 0 and at most 1e-300", p)
 	}
 	if p := Probability(math.NaN()); p == p {
-		t.Errorf("probability of NaN is %v", p)
+		t.Errorf("the probability of NaN is %v, want NaN", p)
 	}
 }
 
-// TestDraws: as many rows as wanted, both parts in order.
+// TestDraws: drawRows draws as many rows as wanted, and leaves both the drawn and the other rows in order.
 func TestDraws(t *testing.T) {
 	for _, n := range []int{1, 2, 17, 100, 5000} {
 		for _, want := range []int{0, 1, 2, n / 10, n / 2, n - 1, n} {
@@ -338,7 +339,7 @@ func TestPartitionEqualsGo(t *testing.T) {
 					}
 					if !slices.Equal(got[:k], want[:k]) ||
 						!slices.Equal(gotRight[:len(rows)-k], wantRight[:len(rows)-k]) {
-						t.Error("other rows, or another order")
+						t.Error("the assembly divides the rows otherwise than Go, want the same rows in the same order")
 					}
 				})
 			}
@@ -368,7 +369,8 @@ func TestSubtractingWordsEqualsGo(t *testing.T) {
 	saySkipped(t, hasVectors())
 }
 
-// TestRatingWordsEqualsGoAndEntries: the best threshold in packed words is that of Go, and that of the decoded entries.
+// TestRatingWordsEqualsGoAndEntries: bestWord by assembly finds the threshold and gain that bestWordGo finds, and
+// bestThreshold in the decoded entries.
 func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 10))
 	for round := range 4000 {
@@ -417,7 +419,7 @@ func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 	saySkipped(t, hasVectors())
 }
 
-// TestAddScoresEqualsRowByRow: trees' scores added by blocks are those of walking each row down each tree.
+// TestAddScoresEqualsRowByRow: addPredictions adds to each row what walking it down each tree gives.
 func TestAddScoresEqualsRowByRow(t *testing.T) {
 	long(t)
 	d := randomTable(tableSpec{rows: 2*window + 1234, numerical: 5, categorical: 3, bins: 200, missing: 0.1, seed: 21})
@@ -458,7 +460,8 @@ func TestAddScoresEqualsRowByRow(t *testing.T) {
 				got := slices.Clone(scores)
 				addPredictions(context.Background(), trees, d.Columns, d.rows(), got, newWalks(testPool(t, threads)))
 				if !slices.Equal(got, want) {
-					t.Fatalf("%d leaves, %d rows, %d threads: other scores", leaves, d.Used(), threads)
+					t.Fatalf("%d leaves, %d rows, %d threads: other scores than row by row, want the same bits", leaves,
+						d.Used(), threads)
 				}
 			}
 		}

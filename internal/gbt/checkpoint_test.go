@@ -26,6 +26,7 @@ func encoded(t testing.TB, c *Checkpoint) []byte {
 	return must.Get(c.AppendBinary(nil))(t)
 }
 
+// randomSubset returns about two thirds of n rows, the first four of them always.
 func randomSubset(rng *rand.Rand, n int) []uint32 {
 	rows := []uint32{0, 1, 2, 3}
 	for r := 4; r < n; r++ {
@@ -36,7 +37,8 @@ func randomSubset(rng *rand.Rand, n int) []uint32 {
 	return rows
 }
 
-// noisyRating depends on every bit of every score, and improves and worsens at random.
+// noisyRating returns an Eval whose metric is a hash of all scores: it changes with every bit of them, and gets better
+// and worse at random.
 func noisyRating(seed uint64) func([]float64) (float64, error) {
 	return func(raw []float64) (float64, error) {
 		h := seed
@@ -90,7 +92,7 @@ func killed(t testing.TB, rng *rand.Rand, d *Data, p Params, opt Options, from [
 	return kept, res
 }
 
-// checkpointed is the state of a small training after a number of trees.
+// checkpointed trains up to a number of trees and returns the checkpoint there.
 func checkpointed(t testing.TB, d *Data, p Params, opt Options, trees int) *Checkpoint {
 	t.Helper()
 	var last *Checkpoint
@@ -106,29 +108,30 @@ func checkpointed(t testing.TB, d *Data, p Params, opt Options, trees int) *Chec
 	return last
 }
 
-// TestEndWhileResuming: recomputing the scores takes minutes on a large table; when interrupted then, the checkpoint
-// stays as it is.
+// TestEndWhileResuming: if ctx ends while the scores are recomputed from a checkpoint, which takes minutes on a large
+// table, Train returns ctx's error and does not call Options.Checkpoint.
 func TestEndWhileResuming(t *testing.T) {
 	d := randomTable(tableSpec{rows: 3000, numerical: 3, bins: 30, seed: 5})
 	from := checkpointed(t, &d.Data, small(), Options{}, 5)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	res, err := Train(ctx, &d.Data, small(), Options{Resume: from, Checkpoint: func(*Checkpoint) error {
-		t.Error("was shown a checkpoint without its scores")
+		t.Error("Checkpoint was called before the scores were recomputed, want no call")
 		return nil
 	}})
 	if res != nil || !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, %v", res, err)
+		t.Errorf("resuming with a cancelled context: got %v and error %v, want %v", res, err, context.Canceled)
 	}
 }
 
-// TestDamagedCheckpointsAreRefused flips every byte and cuts everywhere.
+// TestDamagedCheckpointsAreRefused: ReadCheckpoint refuses a checkpoint with a flipped bit in any byte, one that is cut
+// off anywhere, and one with a byte more.
 func TestDamagedCheckpointsAreRefused(t *testing.T) {
 	d := randomTable(tableSpec{rows: 800, numerical: 2, categorical: 1, bins: 10, seed: 2})
 	data := encoded(t, checkpointed(t, &d.Data, small(), Options{}, 2))
 	refused := func(what string, at int, bad []byte) {
 		if _, err := ReadCheckpoint(bad); err == nil {
-			t.Fatalf("a checkpoint with %s at byte %d was read without an error", what, at)
+			t.Fatalf("a checkpoint with %s at byte %d was read, want an error", what, at)
 		}
 	}
 	for i := range data {
@@ -206,8 +209,8 @@ func golden() *Checkpoint {
 	return c
 }
 
-// TestCheckpointFormat compares the bytes with those that were written before. A difference means a new format, which
-// needs another number in its first line, by which checkpoints of the old one are refused.
+// TestCheckpointFormat: a checkpoint is written with the bytes of testdata/checkpoint/want.txt. A difference means that
+// the format has changed; then it needs another number in its first line, so that old checkpoints are refused.
 func TestCheckpointFormat(t *testing.T) {
 	want := must.Get(os.ReadFile(filepath.Join("testdata", "checkpoint", "want.txt")))(t)
 	data := encoded(t, golden())
@@ -217,6 +220,9 @@ func TestCheckpointFormat(t *testing.T) {
 	}
 }
 
+// FuzzReadCheckpoint: any data is refused or gives a checkpoint that is the same after writing and reading it. Resuming
+// from it never panics, whatever its trees are. With sealed, the data gets a right first line and checksum first, so
+// that the checks behind these are reached.
 func FuzzReadCheckpoint(f *testing.F) {
 	d := randomTable(tableSpec{rows: 300, numerical: 2, categorical: 1, bins: 6, seed: 2})
 	p := small()
@@ -256,9 +262,10 @@ func seal(data []byte) []byte {
 	return append(out, sum[:]...)
 }
 
-// TestCutAtAnyTree ends trainings at every tree: with ErrLimit, at a deadline within the next tree, and at one that has
-// passed when the training is resumed. The model has the first trees of the whole one, or those up to the best of them
-// with early stopping, and leaves predicts what it does. Without a tree there is no model.
+// TestCutAtAnyTree: a training that is ended at any tree gives a model of the first trees of the whole training, with
+// early stopping up to the best of these, which the library leaves reads and predicts with, too. It is ended in three
+// ways: by ErrLimit from OnTree, by a deadline within the next tree, and by a deadline that has passed when it is
+// resumed. If it is ended before the first tree, there is no model but ErrLimit.
 func TestCutAtAnyTree(t *testing.T) {
 	d := randomTable(tableSpec{rows: 2000, numerical: 5, categorical: 2, bins: 40, missing: 0.1, seed: 9})
 	v := randomTable(tableSpec{rows: 700, numerical: 5, categorical: 2, bins: 40, missing: 0.1, seed: 9})
@@ -294,7 +301,9 @@ func TestCutAtAnyTree(t *testing.T) {
 			}
 			for i, tree := range got.Model.Trees {
 				if !slices.Equal(tree.LeafValue, whole.Model.Trees[i].LeafValue) {
-					t.Errorf("%s: ended %s at tree %d: tree %d is another than in the whole training", name, how, k, i)
+					t.Errorf("%s: ended %s at tree %d: tree %d differs from that of the whole training, want the "+
+						"same", name,
+						how, k, i)
 				}
 			}
 			raw := make([]float64, v.Rows)
@@ -346,6 +355,7 @@ func TestCutAtAnyTree(t *testing.T) {
 	}
 }
 
+// readModel reads a model of testdata/lightgbm.
 func readModel(t *testing.T, name string) *Model {
 	t.Helper()
 	data := must.Get(os.ReadFile(filepath.Join("testdata", "lightgbm", name)))(t)
@@ -364,8 +374,8 @@ func withoutParams(t *testing.T, m *Model) string {
 	return trees
 }
 
-// TestContinuedIsWhatItWouldHaveBeen stops trainings, writes and reads their models, and continues them: the trees are
-// those of an uninterrupted training, however it draws rows and features.
+// TestContinuedIsWhatItWouldHaveBeen: a model of five trees that is written, read and continued gets the trees of an
+// uninterrupted training of twelve, with all variants of parameters.
 func TestContinuedIsWhatItWouldHaveBeen(t *testing.T) {
 	long(t)
 	for _, regression := range []bool{false, true} {
@@ -385,14 +395,16 @@ func TestContinuedIsWhatItWouldHaveBeen(t *testing.T) {
 			p.NumIterations -= 5
 			got := mustTrain(t, &d.Data, p, Options{Threads: 2, Input: onBins(t, read, &d.Data)}).Model
 			if withoutParams(t, got) != withoutParams(t, whole) {
-				t.Errorf("%s, regression %t: a continued model has other trees than one that never stopped", name,
+				t.Errorf("%s, regression %t: a continued model has other trees than an uninterrupted one, want the "+
+					"same", name,
 					regression)
 			}
 		}
 	}
 }
 
-// TestContinuedFromCheckpoint interrupts a continued training at every tree.
+// TestContinuedFromCheckpoint: a training that continues a model, resumed from its checkpoint before any tree, ends
+// with the same model and metric. With another input model, or without one, the checkpoint is of another run.
 func TestContinuedFromCheckpoint(t *testing.T) {
 	old := randomTable(tableSpec{rows: 2000, numerical: 5, categorical: 2, bins: 30, missing: 0.1, seed: 1})
 	d := randomTable(tableSpec{rows: 3000, numerical: 5, categorical: 2, bins: 30, missing: 0.1, seed: 1})
@@ -413,7 +425,8 @@ func TestContinuedFromCheckpoint(t *testing.T) {
 		opt.Resume = c
 		got := mustTrain(t, &d.Data, p, opt)
 		if !bytes.Equal(text(t, got.Model), text(t, want.Model)) || got.Metric != want.Metric {
-			t.Fatalf("resumed after %d trees, it ends with another model or score", i)
+			t.Fatalf("resumed after %d trees, it ends with another model or the metric %v, want the same and %v", i,
+				got.Metric, want.Metric)
 		}
 	}
 
@@ -422,12 +435,13 @@ func TestContinuedFromCheckpoint(t *testing.T) {
 		opt.Input = other
 		var mismatch *MismatchError
 		if _, err := Train(t.Context(), &d.Data, p, opt); !errors.As(err, &mismatch) {
-			t.Errorf("resumed from another input model: %v", err)
+			t.Errorf("resumed with another input model: got error %v, want a *MismatchError", err)
 		}
 	}
 }
 
-// TestInputRefused: a training does not continue a model of other columns, bins or objective, and says which differ.
+// TestInputRefused: a model of a table with other columns or bins, or with another objective, cannot be continued, and
+// the error says what differs.
 func TestInputRefused(t *testing.T) {
 	d := randomTable(tableSpec{rows: 500, numerical: 2, categorical: 1, bins: 20, seed: 2})
 	m := mustTrain(t, &d.Data, small(), Options{}).Model
@@ -457,6 +471,6 @@ func TestInputRefused(t *testing.T) {
 	p.Objective = "regression"
 	if _, err := Train(t.Context(), &d.Data, p, Options{Input: in}); !problem.Is(err, problem.Input) ||
 		!strings.Contains(err.Error(), "its objective") {
-		t.Errorf("continued with another objective: %v", err)
+		t.Errorf("continued with another objective: got error %v, want one of kind Input about its objective", err)
 	}
 }

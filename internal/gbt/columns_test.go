@@ -106,7 +106,9 @@ func TestForColumns(t *testing.T) {
 	}
 }
 
-// TestPatterns ignores all matching columns.
+// TestPatterns: a pattern in ignore_column stands for all columns that match it, but a word that is itself the name of
+// a column only for that one. A word or pattern without any column is an error. Lists with patterns are kept as
+// written.
 func TestPatterns(t *testing.T) {
 	columns := []string{"user_id", "user_age", "site", "site:rate", "site×hour:count", "user_id:count", "a/b:count",
 		"a*b", "a[b", "axb"}
@@ -157,7 +159,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// drop returns the table without some of its columns, which must be equivalent to ignoring them.
+// drop returns the table without some of its columns.
 func (t *table) drop(columns []int) *table {
 	d := *t
 	d.Features, d.Columns, d.RowMajor = nil, nil, nil
@@ -171,8 +173,9 @@ func (t *table) drop(columns []int) *table {
 	return &d
 }
 
-// TestIgnoredColumnsAreAsIfAbsent compares with a copy of the table without these columns: same trees, except for the
-// features' numbers. Few and many ignored columns take different loops.
+// TestIgnoredColumnsAreAsIfAbsent: with some columns ignored, the trees are those of a table without these columns,
+// except for the numbers of features. One to ten of eleven columns are ignored, since histograms are added up in
+// different ways for few and for many features.
 func TestIgnoredColumnsAreAsIfAbsent(t *testing.T) {
 	for seed := range uint64(12) {
 		d := randomTable(tableSpec{rows: 4000, numerical: 8, categorical: 3, bins: 40, missing: 0.1, seed: seed})
@@ -185,7 +188,8 @@ func TestIgnoredColumnsAreAsIfAbsent(t *testing.T) {
 		p.IgnoreColumn = numbered(gone)
 		masked := mustTrain(t, &d.Data, p, Options{Threads: 2}).Model
 		if masked.Features() != 11 || len(masked.Trees) != len(without.Trees) {
-			t.Fatalf("seed %d: %d features, %d trees instead of %d", seed, masked.Features(), len(masked.Trees),
+			t.Fatalf("seed %d: got %d features and %d trees, want 11 and %d", seed, masked.Features(),
+				len(masked.Trees),
 				len(without.Trees))
 		}
 		var kept []int
@@ -212,22 +216,22 @@ func TestIgnoredColumnsInTheModel(t *testing.T) {
 	p := small()
 	plain := text(t, mustTrain(t, &d.Data, p, Options{}).Model)
 	if bytes.Contains(plain, []byte("ignore_column")) {
-		t.Error("a model of all columns has a line about ignored ones")
+		t.Error("a model of all columns has a line about ignore_column, want none")
 	}
 	p.IgnoreColumn = "2,0"
 	first := text(t, mustTrain(t, &d.Data, p, Options{}).Model)
 	for _, line := range []string{"feature_names=numa numb numc cat_d\n", "[ignore_column: 0,2]\n"} {
 		if !bytes.Contains(first, []byte(line)) {
-			t.Errorf("the model has no %q", line)
+			t.Errorf("the model lacks %q, want it in its text", line)
 		}
 	}
 	if infos := bytes.SplitAfter(plain, []byte("\n"))[8]; !bytes.HasPrefix(infos, []byte("feature_infos=")) ||
 		!bytes.Contains(first, infos) {
-		t.Errorf("the model has no %q", infos)
+		t.Errorf("the model lacks %q, want the ranges of all features", infos)
 	}
 	p.IgnoreColumn = "name:numc,numa"
 	if !bytes.Equal(text(t, mustTrain(t, &d.Data, p, Options{}).Model), first) {
-		t.Error("the same columns by name and by number give two models")
+		t.Error("the same columns by name and by number give different models, want the same bytes")
 	}
 	var pe *ParamError
 	for _, bad := range []ColumnList{"name:num", "4", "0,1,2,3"} {
@@ -238,6 +242,8 @@ func TestIgnoredColumnsInTheModel(t *testing.T) {
 	}
 }
 
+// FuzzColumnList: a list of columns that is accepted is canonical after parsing it once, and stands for the same
+// columns after ForColumns, which leaves at least one.
 func FuzzColumnList(f *testing.F) {
 	f.Add("name:a,b", "a\nb,b\nc")
 	f.Add("0,1", "a\na\nb")

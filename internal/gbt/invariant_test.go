@@ -436,7 +436,7 @@ func growChecked(b *booster) (splits, early int, err error) {
 }
 
 // TestSmallLeavesGetTheirChildrenEarly: with several threads, children of small leaves are prepared before it is known
-// that the leaf is split, but not where every node draws its features: there the work would often be in vain.
+// whether the leaf is split. With one thread, or if every node draws its features, none are.
 func TestSmallLeavesGetTheirChildrenEarly(t *testing.T) {
 	d := randomTable(tableSpec{rows: 30_000, numerical: 8, categorical: 2, bins: 90, seed: 21})
 	p := Defaults()

@@ -151,7 +151,7 @@ func TestSubtract(t *testing.T) {
 	}
 }
 
-// TestSigmoid: gradients need nine digits, and scores beyond 40 count as 40.
+// TestSigmoid: sigmoid is right to nine digits, which is all that gradients need; scores beyond ±40 count as ±40.
 func TestSigmoid(t *testing.T) {
 	for x := -60.0; x <= 60; x += 0.00737 {
 		want := 1 / (1 + math.Exp(-max(min(x, 40), -40)))
@@ -274,7 +274,7 @@ func TestPoolWorksSideBySide(t *testing.T) {
 	}
 }
 
-// TestPoolEnds: its goroutines end, asleep or not.
+// TestPoolEnds: close ends the goroutines of a pool, whether they are spinning or asleep.
 func TestPoolEnds(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 100 {
@@ -289,7 +289,8 @@ func TestPoolEnds(t *testing.T) {
 	}
 }
 
-// TestPanicReachesTheCaller: in a goroutine of its own it would end the process, and with it the whole Batch job.
+// TestPanicReachesTheCaller: if the function panics in any goroutine of the pool, parallel panics in the caller's,
+// where it can be recovered, and the pool can be used again. In a goroutine of its own a panic would end the process.
 func TestPanicReachesTheCaller(t *testing.T) {
 	c := testPool(t, 4)
 	for _, bad := range [][2]int{{0, 1}, {99, 100}, {0, 100}} { // the last one in every range
@@ -394,7 +395,8 @@ func ints(s []uint32) []int {
 	return out
 }
 
-// A model must not depend on the way of adding rows, which depends on the processor.
+// TestSparseModelDoesNotDependOnTheWay: a model is the same whether rows are added to histograms with or without their
+// most frequent bins: the choice depends on the processor.
 func TestSparseModelDoesNotDependOnTheWay(t *testing.T) {
 	d := sparseTable(3000, 120)
 	p := Defaults()
@@ -412,7 +414,7 @@ func TestSparseModelDoesNotDependOnTheWay(t *testing.T) {
 	fast := train(func(*histogramBuilder) {})
 	dense := train(func(c *histogramBuilder) { clear(c.frequent.share) })
 	if !bytes.Equal(fast, dense) {
-		t.Error("adding less frequent bins alone gives another model")
+		t.Error("adding only less frequent bins gives another model, want the same")
 	}
 }
 
@@ -430,13 +432,14 @@ func TestByteThatIsNoBinIsAnError(t *testing.T) {
 			p.NumIterations = 1
 			_, err := Train(t.Context(), &d.Data, p, Options{Threads: 1})
 			if err == nil {
-				t.Fatal("trained on a byte that is no bin")
+				t.Fatal("training on a byte that is no bin succeeded, want an error")
 			}
 		})
 	}
 }
 
-// The bytes of a column that is not used do not matter, whichever way the others are added, in this or a later tree.
+// TestStrayByteOfAnIgnoredColumnIsNoError: a byte beyond the bins of an ignored column changes nothing, whichever way
+// rows are added, in this tree or a later one.
 func TestStrayByteOfAnIgnoredColumnIsNoError(t *testing.T) {
 	for name, d := range map[string]*table{
 		"dense":  randomTable(tableSpec{rows: 3000, numerical: 9, bins: 30, seed: 14}),
@@ -519,7 +522,7 @@ func TestOneCopyIsNone(t *testing.T) {
 	want := text(t, mustTrain(t, &d.Data, small(), Options{}).Model)
 	d.Copies = 1
 	if !bytes.Equal(text(t, mustTrain(t, &d.Data, small(), Options{}).Model), want) {
-		t.Error("one copy is another model than none")
+		t.Error("a table with Copies 1 gives another model than with 0, want the same")
 	}
 	for _, bad := range []int{-1, d.Rows + 1} {
 		d.Copies = bad

@@ -25,7 +25,8 @@ func tinyModel(t testing.TB) []byte {
 	return text(t, mustTrain(t, &d.Data, p, Options{}).Model)
 }
 
-// TestReadModelRefuses: a file that is changed anywhere that matters, or is of a kind that cannot be read, is refused.
+// TestReadModelRefuses: ReadModel refuses a model that has been edited to be invalid, ambiguous or of a kind that it
+// cannot read. Each case is one edit of a valid model.
 func TestReadModelRefuses(t *testing.T) {
 	good := string(tinyModel(t))
 	for name, edit := range map[string][2]string{
@@ -70,7 +71,8 @@ func TestReadModelRefuses(t *testing.T) {
 	}
 }
 
-// TestReadModelPredictsByLightGBMsRules covers what our own files never contain.
+// TestReadModelPredictsByLightGBMsRules: models with nodes that only LightGBM writes predict as LightGBM does, such as
+// those where zeros are missing.
 func TestReadModelPredictsByLightGBMsRules(t *testing.T) {
 	const model = `tree
 version=v4
@@ -110,7 +112,7 @@ end of trees
 				t.Errorf("a threshold of nan is refused with %v, expected %s", err, want)
 			}
 		} else if err != nil || endless.Predict([]float64{math.MaxFloat64, 1}) != 2 {
-			t.Errorf("a threshold of inf: %v, and not all rows are below it", err)
+			t.Errorf("a threshold of inf: got error %v, want none, and all rows on its left", err)
 		}
 	}
 	nan := math.NaN()
@@ -268,7 +270,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeRefuses: models of different objectives, features or ranges have no common mean.
+// TestMergeRefuses: Merge refuses models that differ in objective, features or ranges, and an empty list.
 func TestMergeRefuses(t *testing.T) {
 	d := randomTable(tableSpec{rows: 500, numerical: 3, bins: 10, seed: 4})
 	m := mustTrain(t, &d.Data, Defaults(), Options{}).Model
@@ -325,7 +327,8 @@ func TestShiftMovesEveryScore(t *testing.T) {
 	}
 }
 
-// TestShiftRightsDownSampling trains on a tenth of the negative rows and predicts the rate of all.
+// TestShiftRightsDownSampling: a model trained on a tenth of the negative rows, with a shift of log(.1), predicts as
+// many positive rows among all as there are, and has a lower log loss than without the shift.
 func TestShiftRightsDownSampling(t *testing.T) {
 	all := randomTable(tableSpec{rows: 40_000, numerical: 5, categorical: 1, bins: 30, seed: 5})
 	rng := rand.New(rand.NewPCG(5, 5))
@@ -345,10 +348,11 @@ func TestShiftRightsDownSampling(t *testing.T) {
 		positive += float64(all.Label[r])
 	}
 	if math.Abs(predicted/positive-1) > 0.05 {
-		t.Errorf("%.0f positive rows are predicted, there are %.0f", predicted, positive)
+		t.Errorf("%.0f positive rows are predicted, want %.0f within 5 %%, as many as there are", predicted, positive)
 	}
 	if !(right.Metric < wrong.Metric-0.1) {
-		t.Errorf("log loss of all rows: %v with the shift, %v without", right.Metric, wrong.Metric)
+		t.Errorf("log loss of all rows: got %v with the shift, want .1 less than %v without it", right.Metric,
+			wrong.Metric)
 	}
 }
 

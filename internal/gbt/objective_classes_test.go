@@ -24,8 +24,9 @@ func ofClasses(s tableSpec, k int) *table {
 	return d
 }
 
-// TestPredictionsOfClasses compares what the trainer rates with, rows of bins, raw values in batches and row by row,
-// leaves reading the text, and the model read back.
+// TestPredictionsOfClasses: the scores of a model of four classes are the same in all ways to get them: passed to Eval
+// during the training, from binned rows, from raw values in batches and row by row, by the library leaves from the
+// model's text, and from the model that is read back.
 func TestPredictionsOfClasses(t *testing.T) {
 	const k = 4
 	d := ofClasses(tableSpec{rows: 3000, numerical: 4, categorical: 2, bins: 30, missing: 0.1, seed: 2}, k)
@@ -60,10 +61,10 @@ func TestPredictionsOfClasses(t *testing.T) {
 		}
 		back, err := ReadModel(bytes.NewReader(text(t, m)))
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: reading the model back: got error %v, want none", name, err)
 		}
 		if !bytes.Equal(text(t, back), text(t, m)) {
-			t.Errorf("%s: a model that is read and written again differs", name)
+			t.Errorf("%s: a model that is read and written again differs, want the same text", name)
 		}
 		binned := must.Get(m.PredictBinned(&valid, 2))(t)
 		all := make([]float64, k*d.Rows)
@@ -77,8 +78,9 @@ func TestPredictionsOfClasses(t *testing.T) {
 				want := binned[i*k+c]
 				if one[c] != want || theirs[c] != want || all[int(r)*k+c] != want || res.Best == res.Grown &&
 					math.Abs(last[i*k+c]-want) > 1e-12 {
-					t.Fatalf("%s: row %d, class %d: %v by bins, %v by itself, %v of all, leaves %v, rated "+
-						"with %v", name, r, c, want, one[c], all[int(r)*k+c], theirs[c], last[i*k+c])
+					t.Fatalf("%s: row %d, class %d: %v by bins, %v row by row, %v in batches, %v by leaves, %v "+
+						"passed to "+
+						"Eval; want all the same", name, r, c, want, one[c], all[int(r)*k+c], theirs[c], last[i*k+c])
 				}
 			}
 		}
@@ -116,15 +118,17 @@ func TestClassesLearn(t *testing.T) {
 			prior -= s * math.Log(s)
 		}
 		if math.Abs(means[c]-s) > 0.01 {
-			t.Errorf("class %d is predicted %v on average, %v of the rows are of it", c, means[c], s)
+			t.Errorf("class %d is predicted %v on average, want %v within .01, its share of the rows", c, means[c], s)
 		}
 	}
 	if !(loss < 0.8*prior) || means[k-1] > 1e-10 {
-		t.Errorf("log loss %v, %v without a model; the class without rows is predicted %v", loss, prior, means[k-1])
+		t.Errorf("log loss %v, want less than .8 x %v, that of the shares; the class without rows is predicted %v, "+
+			"want at "+
+			"most 1e-10", loss, prior, means[k-1])
 	}
 }
 
-// TestContributionsOfClasses: of every class, they add up to its raw score.
+// TestContributionsOfClasses: the contributions to each class add up to the class's raw score.
 func TestContributionsOfClasses(t *testing.T) {
 	const k = 3
 	d := ofClasses(tableSpec{rows: 1500, numerical: 3, categorical: 1, bins: 20, missing: 0.1, seed: 3}, k)
@@ -142,7 +146,7 @@ func TestContributionsOfClasses(t *testing.T) {
 				sum += v
 			}
 			if math.Abs(sum-want) > 1e-9 {
-				t.Fatalf("row %d, class %d: contributions add up to %v, the raw score is %v", r, c, sum, want)
+				t.Fatalf("row %d, class %d: contributions add up to %v, want the raw score %v", r, c, sum, want)
 			}
 		}
 	}
@@ -163,7 +167,8 @@ func TestClassesContinue(t *testing.T) {
 	got, _, _ := strings.Cut(string(text(t, both.Model)), "end of trees")
 	want, _, _ := strings.Cut(string(text(t, whole)), "end of trees")
 	if got != want || both.Grown != 5 || both.Best != 10 {
-		t.Errorf("continued, %d rounds and %d in all: the trees are not those of 10 rounds", both.Grown, both.Best)
+		t.Errorf("continued for %d rounds to %d, with the trees of 10 uninterrupted rounds: %t; want 5, 10 and true",
+			both.Grown, both.Best, got == want)
 	}
 
 	twice := must.Get(Merge([]*Model{whole, whole}))(t)
@@ -172,12 +177,12 @@ func TestClassesContinue(t *testing.T) {
 	twice.PredictRow(d.row(7), b)
 	for c := range a {
 		if math.Abs(a[c]-b[c]) > 1e-12 {
-			t.Errorf("class %d: merged with itself, %v instead of %v", c, b[c], a[c])
+			t.Errorf("class %d: the model merged with itself predicts %v, want %v", c, b[c], a[c])
 		}
 	}
 }
 
-// TestClassSlopes compares gradients with differences of the loss, and hessians with LightGBM's definition.
+// TestClassSlopes: gradients are difference quotients of the softmax loss, and hessians are LightGBM's definition.
 func TestClassSlopes(t *testing.T) {
 	const k = 3
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -234,13 +239,13 @@ func TestModelsOfClassesRefused(t *testing.T) {
 		{"=multiclass num", "=softmax num"}, {"num_class:3", "num_class:1001"},
 	} {
 		if _, err := ReadModel(strings.NewReader(strings.Replace(good, change[0], change[1], 1))); err == nil {
-			t.Errorf("a model with %q instead of %q is read", change[1], change[0])
+			t.Errorf("a model with %q instead of %q was read, want an error", change[1], change[0])
 		}
 	}
 }
 
-// TestClassesResume: training resumed from a checkpoint of any round ends with the same model, byte for byte, and rates
-// it by the same scores, also if a class has no rows.
+// TestClassesResume: a training of several classes that is resumed from a checkpoint of any round ends with the same
+// model, byte for byte, and passes the same scores to Eval, also if a class has no rows.
 func TestClassesResume(t *testing.T) {
 	const k = 4
 	d := ofClasses(tableSpec{rows: 1500, numerical: 4, categorical: 1, bins: 20, missing: 0.1, seed: 5}, k-1)
@@ -281,7 +286,8 @@ func TestClassesResume(t *testing.T) {
 			scores[1] = nil
 			res := mustTrain(t, &d.Data, p, next)
 			if !bytes.Equal(text(t, res.Model), text(t, whole.Model)) {
-				t.Errorf("%s: resumed after round %d, the model is not that of the whole training", name, c.Rounds())
+				t.Errorf("%s: resumed after round %d: another model than of the whole training, want the same", name,
+					c.Rounds())
 			}
 			if scores[1] != nil && !slices.Equal(scores[0], scores[1]) { // nil if no round was left to train
 				t.Errorf("%s: resumed after round %d, the last scores begin with %v; want %v as without a stop",
@@ -291,8 +297,8 @@ func TestClassesResume(t *testing.T) {
 	}
 }
 
-// TestClassesContinueWithoutAClass: of a class that the new rows lack, the new trees say no more than they were rated
-// by.
+// TestClassesContinueWithoutAClass: if a model is continued on rows that lack one of its classes, it predicts, for that
+// class too, the scores that were passed to Eval.
 func TestClassesContinueWithoutAClass(t *testing.T) {
 	const k = 3
 	d := ofClasses(tableSpec{rows: 2000, numerical: 4, bins: 20, seed: 4}, k)
@@ -313,7 +319,7 @@ func TestClassesContinueWithoutAClass(t *testing.T) {
 	got := must.Get(m.PredictBinned(&d.Data, 1))(t)
 	for i, want := range rated {
 		if math.Abs(got[i]-want) > 1e-9 {
-			t.Fatalf("row %d, class %d: the model predicts %v, it was rated by %v", i/k, i%k, got[i],
+			t.Fatalf("row %d, class %d: the model predicts %v, want %v, which was passed to Eval", i/k, i%k, got[i],
 				want)
 		}
 	}

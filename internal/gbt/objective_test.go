@@ -83,8 +83,8 @@ func ofEachObjective(t *testing.T, trials int, run func(t *testing.T, trial *tri
 	}
 }
 
-// TestObjectivesAgainstTheReference compares models with those of the slow trainer, byte for byte, with one thread and
-// with three.
+// TestObjectivesAgainstTheReference: with every objective, the trainer gives the model of the slow but simple trainer
+// in reference_test.go, byte for byte, with one thread and with three.
 func TestObjectivesAgainstTheReference(t *testing.T) {
 	t.Parallel()
 	ofEachObjective(t, 10, func(t *testing.T, trial *trial, _ *rand.Rand) {
@@ -208,8 +208,8 @@ func TestModelsOfObjectivesAreReadBack(t *testing.T) {
 	})
 }
 
-// TestSlopes compares derivatives with differences of the losses that LightGBM's documentation states. h is the second
-// derivative where the loss has one; elsewhere it is stated.
+// TestSlopes: the derivatives of every loss are the difference quotients of the loss as LightGBM's documentation states
+// it. h is the second derivative if the loss has one; otherwise the case states what h is.
 func TestSlopes(t *testing.T) {
 	p := Defaults()
 	p.Alpha, p.PoissonMaxDeltaStep, p.TweedieVariancePower = 0.7, 0.4, 1.6
@@ -269,8 +269,8 @@ func TestSlopes(t *testing.T) {
 	}
 }
 
-// TestQuantiles compares the selection with sorting, on values with many ties, of both signs and of any size, in more
-// sets than are counted at once.
+// TestQuantiles: plain and weighted quantiles are those found by sorting, for values with many ties, of both signs and
+// of any size, and for more sets than are counted in one exchange.
 func TestQuantiles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	kinds := []func(i int) float64{
@@ -378,8 +378,8 @@ func rankParams(objective string) Params {
 	return p
 }
 
-// TestRankGradients compares with a plain transcription of the definitions: all pairs of all queries, each found by
-// looking through the whole table, with a library's functions.
+// TestRankGradients: the gradients of lambdarank are those of a plain transcription of its definition, with the
+// standard library's functions: all pairs of all queries, each found by looking through the whole table.
 func TestRankGradients(t *testing.T) {
 	d := ranked(3, 700, true)
 	d.Weight = make([]float32, d.Rows)
@@ -412,8 +412,8 @@ func TestRankGradients(t *testing.T) {
 	}
 }
 
-// TestRowsByScore: from one tree to the next a few rows of a query move, or all; equal scores are in the order of the
-// table, also where they differ by less than a key does.
+// TestRowsByScore: sortByScore sorts by descending score, and equal scores by row, whether few rows of a query or all
+// have moved since the last tree, and also for scores that differ only in bits that a key does not have.
 func TestRowsByScore(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 2))
 	for _, n := range []int{1, 2, 7, 20, 300, 5000} {
@@ -539,7 +539,8 @@ func rankGradients(o objective, rows int) []float64 {
 	return all
 }
 
-// TestRankRefuses: a ranking without groups, with labels that are no grades, or with nothing to order is refused.
+// TestRankRefuses: ranking objectives refuse a table without groups, labels that are not whole grades, and queries
+// whose rows all have the same label.
 func TestRankRefuses(t *testing.T) {
 	for want, change := range map[string]func(d *Data, p *Params){
 		"which rows belong together":      func(d *Data, _ *Params) { d.Group = nil },

@@ -18,8 +18,9 @@ import (
 	"coppice/internal/problem"
 )
 
-// TestEveryParameterOfLightGBM: whoever asks for any of LightGBM's parameters, by any name, gets an answer.
-// testdata/lightgbm/params.json is what LightGBM 4.7 says of itself: lightgbm.basic._ConfigAliases.
+// TestEveryParameterOfLightGBM: every parameter of LightGBM 4.7 is in paramTable under each of its names, which
+// testdata/lightgbm/params.json lists (lightgbm.basic._ConfigAliases). One that another file or flag has is refused
+// with its note, which says so.
 func TestEveryParameterOfLightGBM(t *testing.T) {
 	data := must.Get(os.ReadFile(filepath.Join("testdata", "lightgbm", "params.json")))(t)
 	var all map[string][]string
@@ -29,7 +30,7 @@ func TestEveryParameterOfLightGBM(t *testing.T) {
 	for name, aliases := range all {
 		for _, word := range append(aliases, name) {
 			if s := findAmong(0, len(paramTable), word); s == nil || s.name != name {
-				t.Errorf("LightGBM's %s, called %s: got %+v", name, word, s)
+				t.Errorf("LightGBM's %s, called %s: found %+v, want the row of %[1]s", name, word, s)
 			}
 		}
 	}
@@ -41,8 +42,8 @@ func TestEveryParameterOfLightGBM(t *testing.T) {
 	}
 }
 
-// TestLightGBMsParameters: what a LightGBM user's file says is accepted where it is what happens anyway, and refused in
-// words where it is not.
+// TestLightGBMsParameters: a parameter of LightGBM that is not trained with is accepted if its value asks for what is
+// done anyway, and a note says so. Any other value is refused with the reason.
 func TestLightGBMsParameters(t *testing.T) {
 	params := map[string]any{"boosting": "gbdt", "verbose": -1, "deterministic": true, "force_col_wise": true,
 		"device_type": "cpu", "tree_learner": "serial", "bagging_seed": 3, "linear_tree": false, "num_leaves": 7,
@@ -80,24 +81,26 @@ func TestLightGBMsParameters(t *testing.T) {
 	}
 }
 
-// TestParametersHaveOneRow: no name of a parameter is in the table twice, and what is not trained with has a reason.
+// TestParametersHaveOneRow: no name or alias is in the table twice. Parameters that are trained with come first, and
+// all others have a note.
 func TestParametersHaveOneRow(t *testing.T) {
 	seen := map[string]bool{}
 	for i, s := range paramTable {
 		for _, name := range append(strings.Fields(s.aliases), s.name) {
 			if seen[name] {
-				t.Errorf("%s is listed twice", name)
+				t.Errorf("%s is in the table twice, want once", name)
 			}
 			seen[name] = true
 		}
 		if (s.training != nil) != (i < len(trainedWith)) || s.training == nil && s.note == "" {
-			t.Errorf("%s: no reason, or not among those of its kind", s.name)
+			t.Errorf("%s: want it before those that are not trained with, or after those that are and with a note",
+				s.name)
 		}
 	}
 }
 
-// TestPlansOfEarlierBuilds: what such a plan states of parameters that are gone is accepted at their defaults, and not
-// told as a choice.
+// TestPlansOfEarlierBuilds: parameters that were removed, and that plans of earlier builds state at their defaults, are
+// accepted, and Changed does not list them.
 func TestPlansOfEarlierBuilds(t *testing.T) {
 	params := Defaults().Map()
 	params["forcedsplits_filename"], params["monotone_constraints_method"] = "", "basic"
@@ -116,8 +119,8 @@ func TestPlansOfEarlierBuilds(t *testing.T) {
 	}
 }
 
-// TestParametersDocument: docs/parameters.md is what the tables say. To write it anew: go test ./internal/gbt -run
-// ParametersDocument -update.
+// TestParametersDocument: docs/parameters.md is what paramTable and objectives say. To write it anew: go test
+// ./internal/gbt -run ParametersDocument -update.
 func TestParametersDocument(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "parameters.md")
 	want := parametersDocument()
@@ -249,8 +252,8 @@ func parameters() []parameter {
 	return all
 }
 
-// TestParsingIsCheap: a plan of ten thousand trials reads each one's parameters a few times. No name is looked for by
-// splitting the aliases of all.
+// TestParsingIsCheap: ParseParams makes at most five allocations per parameter, so that it cannot be splitting the
+// aliases of all parameters for each name. A plan of ten thousand trials parses each one's parameters a few times.
 func TestParsingIsCheap(t *testing.T) {
 	complete := Defaults().Map()
 	allocations := testing.AllocsPerRun(5, func() {
@@ -272,7 +275,9 @@ func rootBins(t *testing.T, m *Model, bounds []float64) map[int]int {
 	return seen
 }
 
-// TestExtraTreesDrawThresholds has one feature, whose best threshold is the same for every tree; a drawn one varies.
+// TestExtraTreesDrawThresholds: with extra_trees, each of the 11 thresholds of a feature is drawn about equally often
+// for the roots of 1,100 trees, while without it all roots have the best one. With max_bin 4, three thresholds are
+// drawn.
 func TestExtraTreesDrawThresholds(t *testing.T) {
 	long(t)
 	const bins = 12
@@ -287,7 +292,7 @@ func TestExtraTreesDrawThresholds(t *testing.T) {
 	p.NumLeaves, p.NumIterations, p.LearningRate = 2, 1100, 1e-4
 	if seen := rootBins(t, mustTrain(t, &d.Data, p, Options{}).Model, d.Features[0].Bounds); len(seen) != 1 ||
 		seen[bins/2-1] == 0 {
-		t.Fatalf("greedy roots are behind bins %v", seen)
+		t.Fatalf("without extra_trees the roots by last bin on the left are %v, want all at bin %d", seen, bins/2-1)
 	}
 	p.ExtraTrees = true
 	seen := rootBins(t, mustTrain(t, &d.Data, p, Options{}).Model, d.Features[0].Bounds)
@@ -298,16 +303,18 @@ func TestExtraTreesDrawThresholds(t *testing.T) {
 	}
 	p.MaxBin = 4
 	if seen := rootBins(t, mustTrain(t, &d.Data, p, Options{}).Model, d.Features[0].Bounds); len(seen) != 3 {
-		t.Errorf("with max_bin 4, roots are behind bins %v", seen)
+		t.Errorf("with max_bin 4, the roots by last bin on the left are %v, want three bins", seen)
 	}
 	p.Seed++
 	other := rootBins(t, mustTrain(t, &d.Data, p, Options{}).Model, d.Features[0].Bounds)
 	if len(other) != 3 {
-		t.Errorf("with another seed, roots are behind bins %v", other)
+		t.Errorf("with another seed, the roots by last bin on the left are %v, want three bins", other)
 	}
 }
 
-// TestExtraTreesDrawCategories: one of a few categories, or one length of the sorted run of many.
+// TestExtraTreesDrawCategories: with extra_trees, the roots of 300 trees have at least five different sets of
+// categories, while without it they have at most two: for features that split one category from the rest, and for
+// sorted categories.
 func TestExtraTreesDrawCategories(t *testing.T) {
 	unraced(t)
 	d := randomTable(tableSpec{rows: 20_000, categorical: 1, bins: 2, seed: 4})
@@ -326,21 +333,23 @@ func TestExtraTreesDrawCategories(t *testing.T) {
 		greedy := distinct()
 		p.ExtraTrees = true
 		if drawn := distinct(); greedy > 2 || drawn < 5 {
-			t.Errorf("max_cat_to_onehot %d: %d different greedy roots, %d drawn ones", onehot, greedy, drawn)
+			t.Errorf("max_cat_to_onehot %d: %d different roots without extra_trees and %d with it, want at most 2 "+
+				"and at "+
+				"least 5", onehot, greedy, drawn)
 		}
 	}
 }
 
-// TestExtraTreesDoNotDependOnTheCrew has leaves so small that goroutines would otherwise prepare them one each, and
-// ahead of their turn.
-func TestExtraTreesDoNotDependOnTheCrew(t *testing.T) {
+// TestExtraTreesDoNotDependOnTheThreads: with extra_trees, the number of threads does not change the model. Its leaves
+// are so small that without extra_trees they would be prepared before their turn.
+func TestExtraTreesDoNotDependOnTheThreads(t *testing.T) {
 	d := randomTable(tableSpec{rows: 30_000, numerical: 6, categorical: 2, bins: 60, missing: 0.1, seed: 6})
 	p := small()
 	p.ExtraTrees, p.NumLeaves, p.NumIterations = true, 200, 4
 	want := text(t, mustTrain(t, &d.Data, p, Options{Threads: 1}).Model)
 	for _, threads := range []int{2, 4} {
 		if got := text(t, mustTrain(t, &d.Data, p, Options{Threads: threads}).Model); !bytes.Equal(got, want) {
-			t.Errorf("%d threads make another model: %s", threads, firstDifference(got, want))
+			t.Errorf("%d threads make another model than one, want the same: %s", threads, firstDifference(got, want))
 		}
 	}
 }

@@ -169,7 +169,8 @@ func checkPredictAll(t *testing.T, m *Model, x []float64, rows, threads int) {
 	}
 }
 
-// TestFewRowsAreWalked: compiling for a single small call would take longer than the call.
+// TestFewRowsAreWalked: PredictAll compiles the model only after compileAfter rows: for a single small call, compiling
+// would take longer than the call.
 func TestFewRowsAreWalked(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	m := randomForest(rng, forestSpec{features: 2, trees: 2, leaves: 9, bounds: 9})
@@ -181,15 +182,16 @@ func TestFewRowsAreWalked(t *testing.T) {
 	}
 	ask(compileAfter - fewRows)
 	if m.batching.forest != nil {
-		t.Error("a forest was made for a few rows")
+		t.Error("the model was compiled for a few rows, want it not to be")
 	}
 	ask(fewRows)
 	if m.batching.forest == nil {
-		t.Errorf("no forest after %d rows", compileAfter)
+		t.Errorf("the model was not compiled after %d rows, want it to be", compileAfter)
 	}
 }
 
-// TestPredictAllIsPredict compares batches with walking, on models with every kind of node and odd values.
+// TestPredictAllIsPredict: PredictAll gives the bits of Predict, row by row, for models with every kind of node and for
+// values such as NaN, infinities, zeros and numbers that are no categories.
 func TestPredictAllIsPredict(t *testing.T) {
 	long(t)
 	seed := rand.Uint64()
@@ -228,7 +230,9 @@ func TestPredictAllIsPredict(t *testing.T) {
 	}
 }
 
-// TestGrovesAreSeveral makes sure that the test above covers what its cases are named for.
+// TestGrovesAreSeveral: compiling a model with many predicates gives several blocks of trees, none much larger than
+// allowed. How many exits a tree has, and whether rows are walked on below them and in which way, depends on its number
+// of leaves.
 func TestGrovesAreSeveral(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	f := randomForest(rng, forestSpec{features: 50, trees: 450, leaves: 250, bounds: 4000, categorical: 0.1}).compile()
@@ -236,11 +240,12 @@ func TestGrovesAreSeveral(t *testing.T) {
 	for _, g := range f.treeBlocks {
 		trees += len(g.trees)
 		if len(g.trees) == 0 || g.answers > 2*treeBlockLimit {
-			t.Errorf("a tree block of %d trees and %d answers", len(g.trees), g.answers)
+			t.Errorf("a tree block of %d trees and %d answers, want some trees and at most %d answers", len(g.trees),
+				g.answers, 2*treeBlockLimit)
 		}
 	}
 	if len(f.treeBlocks) < 2 || trees != 450 {
-		t.Errorf("%d trees in %d tree blocks", trees, len(f.treeBlocks))
+		t.Errorf("%d trees in %d tree blocks, want 450 in two or more", trees, len(f.treeBlocks))
 	}
 	for leaves, exits := range map[int]int{1: 1, 2: 2, maxExits: maxExits, maxExits + 1: maxExits, maxDeep: maxExits,
 		maxDeep + 1: maxExits} {
@@ -248,13 +253,14 @@ func TestGrovesAreSeveral(t *testing.T) {
 			bounds: 9}).compile().treeBlocks[0].trees[0]
 		if flat.exits != exits || (flat.rest != nil) != (leaves > maxExits) ||
 			(flat.deep != nil) != (leaves > maxExits && leaves <= maxDeep) {
-			t.Errorf("a tree of %d leaves has %d exits, rest %t, deep nodes %t", leaves, flat.exits, flat.rest != nil,
-				flat.deep != nil)
+			t.Errorf("a tree of %d leaves has %d exits, rest %t, deep nodes %t; want %d, %t, %t", leaves, flat.exits,
+				flat.rest != nil, flat.deep != nil, exits, leaves > maxExits, leaves > maxExits && leaves <= maxDeep)
 		}
 	}
 }
 
-// TestPredictAllOnHugeTrees uses the largest trees that parameters allow, one bushy and one a chain.
+// TestPredictAllOnHugeTrees: PredictAll gives the bits of Predict for the largest trees that parameters allow, a
+// balanced one and a chain.
 func TestPredictAllOnHugeTrees(t *testing.T) {
 	unraced(t)
 	for _, chain := range []bool{false, true} {
@@ -270,7 +276,7 @@ func TestPredictAllWithoutFeatures(t *testing.T) {
 	checkPredictAll(t, none, nil, 2*batchRows, 1)
 }
 
-// TestCategoryTablesAreBounded: when the tables of a model are full, further sets are walked.
+// TestCategoryTablesAreBounded: once a model's category tables are full, nodes with further category sets are not flat.
 func TestCategoryTablesAreBounded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	tree := randomForest(rng, forestSpec{features: 2, trees: 1, leaves: 9, bounds: 1, categorical: 1}).Trees[0]
@@ -278,7 +284,8 @@ func TestCategoryTablesAreBounded(t *testing.T) {
 	b.addTree(tree)
 	b.addTree(tree)
 	if first, second := &b.trees[0], &b.trees[1]; len(first.nodes) < 1 || len(second.nodes) != 0 || second.rest == nil {
-		t.Errorf("%d and %d nodes are flat", len(first.nodes), len(second.nodes))
+		t.Errorf("%d nodes of the first tree and %d of the second are flat, want some and none", len(first.nodes),
+			len(second.nodes))
 	}
 }
 
@@ -325,6 +332,7 @@ func TestTranspose(t *testing.T) {
 	}
 }
 
+// FuzzPredictAll: PredictAll gives the bits of Predict for random trees and random values.
 func FuzzPredictAll(f *testing.F) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	for _, s := range []forestSpec{
@@ -380,7 +388,8 @@ func BenchmarkPredict(b *testing.B) {
 	})
 }
 
-// TestPredictAllOfManyBounds: a feature has as many bounds as one comparison of vectors takes, one more, and so on.
+// TestPredictAllOfManyBounds: PredictAll gives the bits of Predict for features with as many thresholds as a step of
+// the vector search compares at once, one more, and so on.
 func TestPredictAllOfManyBounds(t *testing.T) {
 	unraced(t)
 	for _, n := range []int{1, 7, 8, 9, 63, 64, 65, 448, 511, 512, 600, 1100} {
@@ -405,7 +414,8 @@ func TestPredictAllOfManyBounds(t *testing.T) {
 	}
 }
 
-// TestLightGBMContributions compares with predict(pred_contrib=True) of LightGBM.
+// TestLightGBMContributions: Contributions gives what LightGBM's predict(pred_contrib=True) has given for a model of
+// testdata/lightgbm.
 func TestLightGBMContributions(t *testing.T) {
 	want := readCSV(t, "contrib.csv", ',')
 	rows := readCSV(t, "rows.csv", ',')[:len(want)]
@@ -422,7 +432,7 @@ func TestLightGBMContributions(t *testing.T) {
 	for r, row := range want {
 		for i := range f + 1 {
 			if w, g := number(t, row[i]), got[r*(f+1)+i]; math.Abs(w-g) > 1e-12 {
-				t.Errorf("row %d, feature %d: %v, LightGBM says %v", r, i, g, w)
+				t.Errorf("row %d, feature %d: got %v, want LightGBM's %v", r, i, g, w)
 			}
 		}
 	}
@@ -489,7 +499,7 @@ func TestContributions(t *testing.T) {
 			sum += v
 		}
 		if raw := m.Predict(d.row(r)); math.Abs(sum-raw) > 1e-10 {
-			t.Errorf("row %d: contributions add up to %v, the score is %v", r, sum, raw)
+			t.Errorf("row %d: contributions add up to %v, want the raw score %v", r, sum, raw)
 		}
 	}
 

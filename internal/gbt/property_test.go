@@ -175,7 +175,8 @@ func trials(f *testing.F, n int) {
 	}
 }
 
-// FuzzReference compares the trainer with the slow but simple one in reference_test.go.
+// FuzzReference: with one thread and with three, the trainer gives the model of the slow but simple one in
+// reference_test.go, byte for byte, on random tables with random parameters.
 func FuzzReference(f *testing.F) {
 	long(f)
 	trials(f, 120)
@@ -191,7 +192,8 @@ func FuzzReference(f *testing.F) {
 	})
 }
 
-// FuzzInvariants recomputes everything from the rows, after every tree and, in one tree, after every split.
+// FuzzInvariants: the state of a random training is what it must be (invariant_test.go), recomputed from the rows after
+// every tree and, in one tree, after every split.
 func FuzzInvariants(f *testing.F) {
 	long(f)
 	trials(f, 120)
@@ -205,7 +207,8 @@ func FuzzInvariants(f *testing.F) {
 	})
 }
 
-// FuzzRepeatable trains one configuration in many ways that must give the same model.
+// FuzzRepeatable: a random training gives the same model with more threads, beside another training on the same table,
+// on other layouts of the table, and in all other ways below. It does not write to the table.
 func FuzzRepeatable(f *testing.F) {
 	trials(f, 60)
 	f.Fuzz(func(t *testing.T, seed uint64, s uint8) {
@@ -232,7 +235,7 @@ func FuzzRepeatable(f *testing.F) {
 			same("with another candidate beside it", got)
 		}
 		if trial.fingerprint() != table {
-			t.Fatalf("%v\ntraining has written to the table", trial)
+			t.Fatalf("%v\ntraining has written to the table, want it unchanged", trial)
 		}
 		rows, columns := trial.RowMajor, trial.Columns
 		trial.RowMajor = rowMajor(columns)
@@ -328,8 +331,8 @@ func newer() map[string]func(*trial) {
 	}
 }
 
-// TestTrialsAreWorthTheirTime makes sure that random trials reach what they are for: trees that split, on both kinds of
-// features, and on missing values.
+// TestTrialsAreWorthTheirTime: the random trainings of these tests reach what they are for: trees with splits, by both
+// kinds of features and by missing values, and parameters that change models.
 func TestTrialsAreWorthTheirTime(t *testing.T) {
 	long(t)
 	splits, categorical, missing, deep := 0, 0, 0, 0

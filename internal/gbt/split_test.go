@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestNumericalIsTheBestThreshold compares the scan with trying every set of the allowed form, in floating point.
+// TestNumericalIsTheBestThreshold: scoreThresholds finds the best of all thresholds, with missing values on either
+// side, as trying every one of them in floating point does.
 func TestNumericalIsTheBestThreshold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	pack := packing{hessianBits: bitsVaryingHessian, g1: 0.01, h1: 0.001}
@@ -79,8 +80,8 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 	}
 }
 
-// TestBestOfFeatures compares the best split of features scored one after the other, each with the best so far to beat,
-// with the best of those found alone.
+// TestBestOfFeatures: scoring features one after the other, each with the best split so far to beat, gives the best of
+// the splits that are found for each feature alone.
 func TestBestOfFeatures(t *testing.T) {
 	const features, bins = 20, 20
 	rng := rand.New(rand.NewPCG(3, 3))
@@ -156,7 +157,8 @@ func realGain(h histogram, pack packing, p *Params, total sums, rows, at int, wi
 	return leaf(left) + leaf(right) - leaf(total) - p.MinGainToSplit
 }
 
-// TestSortedSubsetFindsTheBestSubset tries all subsets: for convex losses the best one is a run of the sorted order.
+// TestSortedSubsetFindsTheBestSubset: of categories sorted by gradient over hessian, the best of those at either end is
+// the best of all subsets.
 func TestSortedSubsetFindsTheBestSubset(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	pack := packing{hessianBits: bitsVaryingHessian, g1: 1, h1: 1}
@@ -208,17 +210,18 @@ func TestEvenGroups(t *testing.T) {
 		size := map[uint8]int64{}
 		for i, g := range groups {
 			if i > 0 && g != groups[i-1] && g != groups[i-1]+1 {
-				t.Fatal("groups are not consecutive")
+				t.Fatalf("coarse bins are %v, want each to be that of the bin before it or the next one", groups)
 			}
 			size[g] += counts[i]
 		}
 		if len(size) > limit {
-			t.Fatalf("%d groups, at most %d are allowed", len(size), limit)
+			t.Fatalf("%d bins were joined to %d coarse bins, want at most %d", len(counts), len(size), limit)
 		}
 		if len(counts) > 4*limit {
 			for g, n := range size {
 				if float64(n) > 2.5*float64(total)/float64(limit)+1000 {
-					t.Fatalf("group %d holds %d of %d rows, %d groups", g, n, total, limit)
+					t.Fatalf("coarse bin %d has %d of %d rows, want at most 2.5 / %d of them and 1,000", g, n, total,
+						limit)
 				}
 			}
 		}
@@ -237,7 +240,7 @@ func TestChooseIsUniform(t *testing.T) {
 		}
 		for i, v := range got {
 			if i > 0 && v <= got[i-1] {
-				t.Fatalf("not ascending: %v", got)
+				t.Fatalf("chosen numbers are %v, want them ascending", got)
 			}
 			seen[v]++
 		}
@@ -264,14 +267,14 @@ func TestBagHasItsSizeAndChanges(t *testing.T) {
 		}
 		for i := range rows {
 			if i > 0 && i != n && rows[i] <= rows[i-1] {
-				t.Fatal("rows are not ascending")
+				t.Fatal("the bag's rows or those left out are not ascending, want both to be")
 			}
 		}
 		return rows[:n]
 	}
 	a, b, c := bag(0), bag(1), bag(2)
 	if a[150] != b[150] || a[10] != b[10] {
-		t.Error("the bag changed within bagging_freq")
+		t.Error("the bag changed within bagging_freq trees, want the same one")
 	}
 	same := 0
 	for i := range a {
@@ -280,7 +283,7 @@ func TestBagHasItsSizeAndChanges(t *testing.T) {
 		}
 	}
 	if same > 50 {
-		t.Error("the bag did not change")
+		t.Error("the bag did not change after bagging_freq trees, want another one")
 	}
 }
 

@@ -12,23 +12,26 @@ import (
 	"testing"
 )
 
-// gathering is a team in one process: at each call, all workers put down their words and take those of the others.
+// gathering is a team of goroutines in one process. At each call of a Team's method, all workers put down their words,
+// wait for those of the others, and take them.
 type gathering struct {
 	mu      sync.Mutex
 	changed sync.Cond
-	words   [][]int64
-	came    int // workers that have put down their words
-	left    int // workers that have taken the others'
-	gone    bool
-	calls   int // of all workers, until the one that loses a worker
-	dies    int
+	words   [][]int64 // by worker, its words of the current call
+	came    int       // how many workers have put down their words
+	left    int       // how many workers have yet to take the others'
+	gone    bool      // a worker is lost: all further calls fail
+	calls   int       // how many calls were made, of all workers
+	dies    int       // the number of the call at which its worker is lost; -1 for none
 }
 
+// seat is a worker's place in a gathering, and its Team.
 type seat struct {
 	*gathering
 	rank int
 }
 
+// newGathering returns the Team of each of size workers.
 func newGathering(size int) []Team {
 	m := &gathering{words: make([][]int64, size), dies: -1}
 	m.changed.L = &m.mu
@@ -51,6 +54,7 @@ func (m *gathering) leave() {
 	m.changed.Broadcast()
 }
 
+// meet puts down a worker's words, waits until all workers have done so, and calls take with the words of all of them.
 func (s seat) meet(words []int64, take func(all [][]int64)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +109,8 @@ func (s seat) Broadcast(from int, words []int64) error {
 	return s.meet(words, func(all [][]int64) { copy(words, all[from]) })
 }
 
-// shares divides n rows among workers: equally, at random, or absurdly.
+// shares returns where the rows of each worker begin among n rows, and the end. How is equal, random, or absurd: most
+// workers have no row or a single one.
 func shares(rng *rand.Rand, how string, n, workers int) []int {
 	begin := make([]int, workers+1)
 	for i := range begin {
@@ -126,7 +131,9 @@ func shares(rng *rand.Rand, how string, n, workers int) []int {
 	return begin
 }
 
-// trainTogether trains with a worker for each part of the table, and returns their results and errors.
+// trainTogether trains with a team that has a worker for each part of the table, from begin[w] to begin[w+1], and
+// returns the results and errors of the workers. The team loses a worker at call number dies; -1 for never. own, if not
+// nil, may change a worker's table and options.
 func trainTogether(t *testing.T, d *Data, p Params, opt Options, begin []int, dies int,
 	own func(worker int, part *Data, opt *Options)) ([]*Result, []error) {
 	t.Helper()
@@ -152,9 +159,9 @@ func trainTogether(t *testing.T, d *Data, p Params, opt Options, begin []int, di
 	return results, errs
 }
 
-// TestAnyDivisionGivesTheSameModel: model.txt has the same bytes for any number of workers and threads, and any
-// division of the rows. Under the race detector four seeds have to do: a table of some rows and one of many, rankings,
-// dropped trees.
+// TestAnyDivisionGivesTheSameModel: each worker of a team gets the model of one alone, byte for byte, for any number of
+// workers and threads and any division of the rows. The trainings are random ones. Under the race detector only four
+// seeds are tried, among them one with a table of some and one of many rows.
 func TestAnyDivisionGivesTheSameModel(t *testing.T) {
 	seeds := []uint64{1, 4, 5, 11}
 	if !raceEnabled {
@@ -188,10 +195,10 @@ func TestAnyDivisionGivesTheSameModel(t *testing.T) {
 				results, errs := trainTogether(t, &trial.Data, trial.p, opt, begin, -1, nil)
 				for w, got := range results {
 					if errs[w] != nil {
-						t.Fatalf("%s: worker %d: %v", what, w, errs[w])
+						t.Fatalf("%s: worker %d: got error %v, want a model", what, w, errs[w])
 					}
 					if !bytes.Equal(text(t, got.Model), text(t, want.Model)) {
-						t.Fatalf("%s: worker %d has another model: %s", what, w,
+						t.Fatalf("%s: worker %d has another model than one alone, want the same: %s", what, w,
 							firstDifference(text(t, got.Model), text(t, want.Model)))
 					}
 					if got.Best != want.Best || got.Grown != want.Grown || got.Stopped != want.Stopped {
@@ -204,8 +211,9 @@ func TestAnyDivisionGivesTheSameModel(t *testing.T) {
 	}
 }
 
-// TestATeamGoesOnWithOthers: when a worker is lost at any call, others go on from the last checkpoint that one of them
-// has, with other rows, and end with the same model. One alone can go on, too, and others with the checkpoint of one.
+// TestATeamGoesOnWithOthers: if a team loses a worker at any call, another team of one to four workers, with other
+// parts of the rows, continues from the newest checkpoint that any worker has, again and again. The model in the end is
+// that of an uninterrupted training.
 func TestATeamGoesOnWithOthers(t *testing.T) {
 	for seed := range uint64(40) {
 		trial := randomTrial(seed, tableOfFew)
@@ -252,7 +260,7 @@ func TestATeamGoesOnWithOthers(t *testing.T) {
 			}
 		}
 		if !bytes.Equal(text(t, got.Model), text(t, want.Model)) {
-			t.Fatalf("seed %d, %v: another model: %s", seed, trial,
+			t.Fatalf("seed %d, %v: another model than of an uninterrupted training, want the same: %s", seed, trial,
 				firstDifference(text(t, got.Model), text(t, want.Model)))
 		}
 	}
@@ -279,7 +287,9 @@ func (c counting) Broadcast(from int, words []int64) error {
 	return c.Team.Broadcast(from, words)
 }
 
-// TestExchanges counts what trees of one split take beside those of a binary objective.
+// TestExchanges: Params.Exchanges is how many more calls of Team a tree takes than one of the objective binary without
+// bags, which takes none of these. It is counted as the difference between trainings with eight and four trees of one
+// split.
 func TestExchanges(t *testing.T) {
 	const workers, few, many = 3, 4, 8
 	perTree := func(p Params) int {
@@ -320,7 +330,8 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
-// TestATeamEndsTogether: where the first worker ends, all do, with as many trees or with an error.
+// TestATeamEndsTogether: if the first worker's OnTree ends the training, all workers end: at a limit with as many
+// trees, and with an error otherwise. If one worker's label is bad, it returns ErrData and the others ErrTeam.
 func TestATeamEndsTogether(t *testing.T) {
 	d := randomTable(tableSpec{rows: 900, numerical: 4, bins: 20, seed: 4})
 	p := small()

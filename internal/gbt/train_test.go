@@ -22,7 +22,7 @@ func text(t testing.TB, m *Model) []byte {
 	return b.Bytes()
 }
 
-// variants are configurations that together use every parameter.
+// variants returns changes of parameters, by name, that together use most parameters.
 func variants() map[string]func(*Params) {
 	return map[string]func(*Params){
 		"plain":      func(*Params) {},
@@ -46,13 +46,15 @@ func variants() map[string]func(*Params) {
 	}
 }
 
+// small returns parameters for a training that takes a moment: 12 trees of up to 15 leaves.
 func small() Params {
 	p := Defaults()
 	p.NumIterations, p.NumLeaves, p.Seed = 12, 15, 7
 	return p
 }
 
-// TestSameBytesForAnyThreads: whatever is trained, the number of threads changes no byte of the model.
+// TestSameBytesForAnyThreads: with any of the variants, the number of threads does not change a byte of the model. The
+// table has more rows than a histogram word holds (65,536), so that leaves of both kinds occur.
 func TestSameBytesForAnyThreads(t *testing.T) {
 	rows, trees, counts := 150_000, 3, []int{1, 3, 8}
 	if raceEnabled { // two blocks instead of three: enough to notice a race
@@ -74,15 +76,16 @@ func TestSameBytesForAnyThreads(t *testing.T) {
 					first = got
 				}
 				if !bytes.Equal(got, first) {
-					t.Fatalf("%d threads make another model", threads)
+					t.Fatalf("%d threads: %s; want the model of %d", threads, firstDifference(got, first), counts[0])
 				}
 			}
 		})
 	}
 }
 
-// TestEqualGainsForAnyThreads has so many features that several goroutines score them, and gives each a twin: of equal
-// gains the first feature wins.
+// TestEqualGainsForAnyThreads: of equal gains the feature with the lowest number wins, with any number of threads. Each
+// of 40 features has a twin with the same bins, 40 numbers later; 80 features are enough for several goroutines to
+// score them.
 func TestEqualGainsForAnyThreads(t *testing.T) {
 	const features = 80
 	counts := []int{2, 3, 5}
@@ -108,18 +111,20 @@ func TestEqualGainsForAnyThreads(t *testing.T) {
 		first := mustTrain(t, &d, p, Options{Threads: 1}).Model
 		for _, tree := range first.Trees {
 			if f := slices.Max(tree.Feature); f >= features/2 {
-				t.Fatalf("seed %d: feature %d was preferred to its twin before it", seed, f)
+				t.Fatalf("seed %d: a node splits by feature %d, want its twin %d", seed, f, f-features/2)
 			}
 		}
 		for _, threads := range counts {
 			if !bytes.Equal(text(t, mustTrain(t, &d, p, Options{Threads: threads}).Model), text(t, first)) {
-				t.Fatalf("seed %d: %d threads make another model", seed, threads)
+				t.Fatalf("seed %d: %d threads make another model than one, want the same", seed, threads)
 			}
 		}
 	}
 }
 
-// TestGoesOnAfterATreeWithoutSplit draws features of which few are worth a split.
+// TestGoesOnAfterATreeWithoutSplit: if only one feature of 20 is worth a split and a fifth are drawn per tree, rounds
+// without that feature add no tree and training continues, so that about a fifth of 60 rounds give one. If no feature
+// ever is, training ends without a split, with one constant tree, whether features are drawn or not.
 func TestGoesOnAfterATreeWithoutSplit(t *testing.T) {
 	d := randomTable(tableSpec{rows: 3000, numerical: 20, bins: 30, seed: 4})
 	for r, bin := range d.Columns[3] { // only feature 3 is informative
@@ -129,20 +134,21 @@ func TestGoesOnAfterATreeWithoutSplit(t *testing.T) {
 	p.MinGainToSplit, p.FeatureFraction, p.NumIterations = 100, 0.2, 60
 	res := mustTrain(t, &d.Data, p, Options{})
 	if res.Grown < 5 || res.Grown > 30 || res.Stopped != StopIterations {
-		t.Errorf("%d trees of %d rounds, %s", res.Grown, p.NumIterations, res.Stopped)
+		t.Errorf("%d rounds grew %d trees and ended because %q; want 5 to 30 trees and %q", p.NumIterations, res.Grown,
+			res.Stopped, StopIterations)
 	}
 	for i, tree := range res.Model.Trees {
 		if tree.Leaves() < 2 {
-			t.Errorf("tree %d has no split", i)
+			t.Errorf("tree %d has no split, want at least one", i)
 		}
 	}
 	p.FeatureFraction, p.MinGainToSplit = 1, 1e9
 	if res := mustTrain(t, &d.Data, p, Options{}); res.Stopped != StopNoSplit || res.Grown != 1 {
-		t.Errorf("%d trees, %s", res.Grown, res.Stopped)
+		t.Errorf("all features: %d trees, %q; want 1 and %q", res.Grown, res.Stopped, StopNoSplit)
 	}
 	p.FeatureFraction = 0.2
 	if res := mustTrain(t, &d.Data, p, Options{}); res.Stopped != StopNoSplit || res.Grown != 1 {
-		t.Errorf("drawn: %d trees, %s", res.Grown, res.Stopped)
+		t.Errorf("drawn features: %d trees, %q; want 1 and %q", res.Grown, res.Stopped, StopNoSplit)
 	}
 }
 
@@ -156,8 +162,8 @@ func TestDivergenceIsAnError(t *testing.T) {
 	}
 }
 
-// TestAMetricThatIsNotANumber ends the training: every tree would count as an improvement over it, and patience never
-// run out.
+// TestAMetricThatIsNotANumber: a metric of NaN ends the training with an error. Otherwise every later tree would count
+// as an improvement over it, and early stopping would never stop.
 func TestAMetricThatIsNotANumber(t *testing.T) {
 	d := randomTable(tableSpec{rows: 500, numerical: 3, bins: 10, seed: 2})
 	p := small()
@@ -169,7 +175,8 @@ func TestAMetricThatIsNotANumber(t *testing.T) {
 	}
 }
 
-// TestCancelledWithinATree: the error is the context's, so that a caller knows that it was told to stop.
+// TestCancelledWithinATree: if ctx is cancelled, Train returns its error, by which callers recognise that they
+// cancelled it.
 func TestCancelledWithinATree(t *testing.T) {
 	d := randomTable(tableSpec{rows: 500, numerical: 3, bins: 10, seed: 1})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -179,7 +186,8 @@ func TestCancelledWithinATree(t *testing.T) {
 	}
 }
 
-// TestBinBeyondTheFeature has a table of one feature, so that no other feature's sums can reveal the bad byte.
+// TestBinBeyondTheFeature: a byte beyond its feature's bins is an ErrData, even in a table of a single feature, where
+// no other feature's sums could reveal it.
 func TestBinBeyondTheFeature(t *testing.T) {
 	d := randomTable(tableSpec{rows: 500, numerical: 1, bins: 10, seed: 1})
 	d.RowMajor[77], d.Columns[0][77] = 200, 200
@@ -188,27 +196,31 @@ func TestBinBeyondTheFeature(t *testing.T) {
 	}
 }
 
+// checkAgainstLeaves fails the test unless the Go library leaves reads the model's text and predicts want for the rows,
+// to the bit, and the model that ReadModel reads from it does, too, and has the same text.
 func checkAgainstLeaves(t *testing.T, m *Model, rows *table, want []float64) {
 	t.Helper()
 	data := text(t, m)
 	other := must.Get(leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewReader(data)), false))(t)
 	for r := range rows.Rows {
 		if got := other.PredictSingle(rows.row(r), 0); got != want[r] {
-			t.Fatalf("row %d: leaves predicts %v, we %v", r, got, want[r])
+			t.Fatalf("row %d: leaves predicts %v, want %v", r, got, want[r])
 		}
 	}
 	again := must.Get(ReadModel(bytes.NewReader(data)))(t)
 	if !bytes.Equal(text(t, again), data) {
-		t.Fatal("a model that is read and written again differs")
+		t.Fatalf("a model that is read and written again differs: %s; want the same text",
+			firstDifference(text(t, again), data))
 	}
 	for r := range rows.Rows {
 		if got := again.Predict(rows.row(r)); got != want[r] {
-			t.Fatalf("row %d: the model read back predicts %v, not %v", r, got, want[r])
+			t.Fatalf("row %d: the model read back predicts %v, want %v", r, got, want[r])
 		}
 	}
 }
 
-// TestTreesAddUp checks every tree against the rows that reach its leaves.
+// TestTreesAddUp: in trees trained with any of the variants, counts are those of the rows that reach the leaves, nodes
+// are the sums of their children, and the limits of the parameters hold.
 func TestTreesAddUp(t *testing.T) {
 	d := randomTable(tableSpec{rows: 70_000, numerical: 6, categorical: 2, bins: 60, missing: 0.1, seed: 3})
 	for name, change := range variants() {
@@ -220,14 +232,15 @@ func TestTreesAddUp(t *testing.T) {
 			for i, tree := range res.Model.Trees {
 				checkTree(t, tree, d, &p, p.BaggingFreq == 0)
 				if tree.Leaves() > p.NumLeaves {
-					t.Errorf("tree %d has %d leaves", i, tree.Leaves())
+					t.Errorf("tree %d has %d leaves, want at most %d", i, tree.Leaves(), p.NumLeaves)
 				}
 			}
 		})
 	}
 }
 
-// checkTree routes all rows and checks counts, bounds, and that parents are the sums of their children.
+// checkTree fails the test unless the tree's counts, weights, gains and depth are possible. whole says that the tree
+// was grown on all rows of d, so that the counts of its leaves are those of all rows that reach them.
 func checkTree(t *testing.T, tree *Tree, d *table, p *Params, whole bool) {
 	t.Helper()
 	must.Do(t, tree.check(len(d.Features)))
@@ -235,13 +248,15 @@ func checkTree(t *testing.T, tree *Tree, d *table, p *Params, whole bool) {
 	rowSet{n: d.Rows}.copy(rows, 0)
 	tree.route(d.Columns, rows, make([]uint32, d.Rows), func(leaf int, rows []uint32) {
 		if whole && len(rows) != tree.LeafCount[leaf] {
-			t.Fatalf("leaf %d says %d rows, %d reach it", leaf, tree.LeafCount[leaf], len(rows))
+			t.Fatalf("leaf %d has the count %d, want %d, the rows that reach it", leaf, tree.LeafCount[leaf], len(rows))
 		}
 		if tree.LeafCount[leaf] < 1 {
-			t.Fatalf("leaf %d has no row", leaf)
+			t.Fatalf("leaf %d has the count %d, want at least 1", leaf, tree.LeafCount[leaf])
 		}
+
+		// The first tree's leaves also have the initial constant, and log(20) is more than that.
 		if p.MaxDeltaStep > 0 && math.Abs(tree.LeafValue[leaf]) > 0.5+p.MaxDeltaStep*p.LearningRate+math.Log(20) {
-			t.Fatalf("leaf %d has the value %v", leaf, tree.LeafValue[leaf])
+			t.Fatalf("leaf %d has the value %v, want it within max_delta_step", leaf, tree.LeafValue[leaf])
 		}
 	})
 	sum := func(child int) (int, float64) {
@@ -255,13 +270,14 @@ func checkTree(t *testing.T, tree *Tree, d *table, p *Params, whole bool) {
 		ln, lh := sum(tree.Left[node])
 		rn, rh := sum(tree.Right[node])
 		if ln+rn != tree.InternalCount[node] || math.Abs(lh+rh-tree.InternalWeight[node]) > 1e-9*(lh+rh) {
-			t.Fatalf("node %d is not the sum of its children", node)
+			t.Fatalf("node %d has %d rows and hessian %v, want the sums of its children, %d and %v", node,
+				tree.InternalCount[node], tree.InternalWeight[node], ln+rn, lh+rh)
 		}
 		if lh < p.MinSumHessian*0.999 || rh < p.MinSumHessian*0.999 {
-			t.Fatalf("node %d has a child with hessian %v, %v", node, lh, rh)
+			t.Fatalf("node %d has children with hessians %v and %v, want at least %v", node, lh, rh, p.MinSumHessian)
 		}
 		if !(tree.Gain[node] > 0) {
-			t.Fatalf("node %d has gain %v", node, tree.Gain[node])
+			t.Fatalf("node %d has gain %v, want more than 0", node, tree.Gain[node])
 		}
 		for _, child := range []int{tree.Left[node], tree.Right[node]} {
 			if child >= 0 {
@@ -269,12 +285,13 @@ func checkTree(t *testing.T, tree *Tree, d *table, p *Params, whole bool) {
 			}
 		}
 		if p.MaxDepth > 0 && depth[node] >= p.MaxDepth {
-			t.Fatalf("node %d is at depth %d", node, depth[node])
+			t.Fatalf("node %d is at depth %d, want less than max_depth %d", node, depth[node], p.MaxDepth)
 		}
 	}
 }
 
-// TestWeightTwoIsARowTwice: rows of weight 2 make about the model of each row twice.
+// TestWeightTwoIsARowTwice: a model of rows with weight 2 predicts nearly the same (within .05) as a model of a table
+// that has each row twice. It is not the same, since gradients are rounded at random.
 func TestWeightTwoIsARowTwice(t *testing.T) {
 	d := randomTable(tableSpec{rows: 4000, numerical: 5, bins: 20, seed: 5})
 	twice := &table{Data: Data{Rows: 2 * d.Rows, Features: d.Features}}
@@ -295,13 +312,13 @@ func TestWeightTwoIsARowTwice(t *testing.T) {
 	for r := range d.Rows {
 		x, y := a.Model.Predict(d.row(r)), b.Model.Predict(d.row(r))
 		if math.Abs(x-y) > 0.05 {
-			t.Fatalf("row %d: %v with weight 2, %v with the row twice", r, x, y)
+			t.Fatalf("row %d is predicted %v with weight 2, want about %v as with the row twice", r, x, y)
 		}
 	}
 }
 
-// TestMissingInCategoricalAndUnseenMissing: where train had no missing value, one in prediction goes where another
-// reader of the file, package leaves, sends it.
+// TestMissingInCategoricalAndUnseenMissing: for a row of missing values, a model trained without any predicts what the
+// library leaves predicts from its file.
 func TestMissingInCategoricalAndUnseenMissing(t *testing.T) {
 	d := randomTable(tableSpec{rows: 5000, numerical: 3, categorical: 1, bins: 20, seed: 7}) // no missing anywhere
 	p := small()
@@ -313,12 +330,12 @@ func TestMissingInCategoricalAndUnseenMissing(t *testing.T) {
 	got := res.Model.Predict(x)
 	other := must.Get(leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewReader(text(t, res.Model))), false))(t)
 	if want := other.PredictSingle(x, 0); got != want || math.IsNaN(got) {
-		t.Errorf("a row of missing values: %v, leaves says %v", got, want)
+		t.Errorf("a row of missing values is predicted %v, want %v as by leaves", got, want)
 	}
 }
 
-// TestConstantModel: a table from which nothing can be learnt makes one tree without a split, which predicts the rate
-// and can be written and read.
+// TestConstantModel: a table whose only feature is constant gives a model of one tree without a split. It predicts the
+// share of positive rows, can be written and read, and predicts binned rows.
 func TestConstantModel(t *testing.T) {
 	d := &Data{Rows: 100, RowMajor: make([]byte, 100), Columns: [][]byte{make([]byte, 100)},
 		Label:    make([]float32, 100),
@@ -331,13 +348,13 @@ func TestConstantModel(t *testing.T) {
 		t.Fatalf("a constant label: got %+v; want one tree, and no split as the reason to stop", res)
 	}
 	if p := Probability(res.Model.Predict([]float64{3})); math.Abs(p-0.25) > 1e-12 {
-		t.Errorf("predicts %v, the rate is 0.25", p)
+		t.Errorf("the constant model predicts %v, want 0.25, the share of positive rows", p)
 	}
 	if _, err := ReadModel(bytes.NewReader(text(t, res.Model))); err != nil {
-		t.Error(err)
+		t.Errorf("reading the constant model: got error %v, want none", err)
 	}
 	if _, err := res.Model.PredictBinned(d, 1); err != nil {
-		t.Error(err)
+		t.Errorf("predicting binned rows with the constant model: got error %v, want none", err)
 	}
 }
 
@@ -370,8 +387,8 @@ func TestBadData(t *testing.T) {
 	}
 }
 
-// TestTrainingStopsWhenTold: a training ends with the error of its context or of OnTree; early stopping without rows to
-// stop by is refused.
+// TestTrainingStopsWhenTold: a training ends with the error of its context or of OnTree. Early stopping without
+// held-out rows is refused.
 func TestTrainingStopsWhenTold(t *testing.T) {
 	d := randomTable(tableSpec{rows: 2000, numerical: 3, bins: 10, seed: 9})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -392,7 +409,7 @@ func TestTrainingStopsWhenTold(t *testing.T) {
 	p := small()
 	p.EarlyStoppingRound = 3
 	if _, err := Train(t.Context(), &d.Data, p, Options{}); err == nil {
-		t.Error("early stopping without held-out rows was accepted")
+		t.Error("early stopping without held-out rows was accepted, want an error")
 	}
 }
 
