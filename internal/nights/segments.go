@@ -476,7 +476,7 @@ func (c *comparison) report(found []suspect) {
 		switch {
 		case s.loss < lossWarns || said[code]:
 		case s.isSlope && s.slope > 0: // labels follow the witness more closely than usual: no harm
-		case tilt && s.segment.Level != allRows || rose && !s.isSlope:
+		case tilt && s.segment.Level != allRows || rose && !s.isSlope: // told of all rows already
 		default:
 			said[code] = true
 			if s.isSlope {

@@ -234,8 +234,8 @@ func noPrevious(now Alias, passed []int) error {
 		formatRanges(passed))
 }
 
-// RemoveAlias removes an alias; its history stays. The champion can only be replaced, not removed. If the alias is not
-// in the expected state, the error is a *ConflictError.
+// RemoveAlias removes an alias; its history stays. The champion can only be replaced, not removed. If there is no such
+// alias, the error is of kind NotFound; if it is not in the expected state, it is a *ConflictError.
 func (r *Registry) RemoveAlias(ctx context.Context, model, alias string, expect Expect, act Act) (Alias, error) {
 	if err := act.check(); err != nil {
 		return Alias{}, err
@@ -249,7 +249,7 @@ func (r *Registry) RemoveAlias(ctx context.Context, model, alias string, expect 
 
 	return r.moveAlias(ctx, model, alias, func(now Alias) (*Alias, error) {
 		if now.Version == 0 {
-			return nil, nil
+			return nil, nil // somebody else has removed it meanwhile
 		}
 		if !expect.Any && now.Version != expect.Version {
 			return nil, movedError(now, expect)

@@ -33,12 +33,12 @@ func (a *Aggregator) sendNotification(ctx context.Context, id sweep.ID) {
 	switch {
 	case k.told:
 		return
-	case a.Notify.Silent() || age > tellFor:
+	case a.Notify.Silent() || age > tellFor: // no channel, or no news any more
 		k.told = true
 		return
-	case !k.wrote && age < tellOthers:
+	case !k.wrote && age < tellOthers: // the writer's turn
 		return
-	case a.Now().Before(k.tellNext):
+	case a.Now().Before(k.tellNext): // an attempt has just failed
 		return
 	}
 

@@ -89,6 +89,7 @@ func poolNights(m metric.Metric, c metric.Confidence, nights []Judged,
 // betweenNights estimates the variance of the true gain between nights, beyond what the errors of each night explain
 // (DerSimonian and Laird). It is 0 if that explains all, or if a night has no error.
 func betweenNights(each []metric.Comparison) float64 {
+	// The mean gain, weighted by inverse variances.
 	var sum, squares, mean, q float64
 	for _, one := range each {
 		if one.Error == 0 {
@@ -98,6 +99,8 @@ func betweenNights(each []metric.Comparison) float64 {
 		sum, squares, mean = sum+w, squares+float64(w*w), mean+float64(w*one.Gain)
 	}
 	mean /= sum
+
+	// q is Cochran's: were there no variance between nights, it would be about the number of nights less one.
 	for _, one := range each {
 		q += (one.Gain - mean) * (one.Gain - mean) / (one.Error * one.Error)
 	}
