@@ -288,7 +288,7 @@ func (w *Writer) encode() ([]byte, error) {
 // SyncPath waits until a file's contents or a folder's entries are on disk.
 func SyncPath(path string) error {
 	flags := os.O_RDONLY
-	if runtime.GOOS == "windows" { // it looks after folders itself, and syncs no file that is open for reading only
+	if runtime.GOOS == "windows" { // which syncs folders by itself, and no file that is open for reading only
 		if info, err := os.Stat(path); err != nil || info.IsDir() {
 			return err
 		}

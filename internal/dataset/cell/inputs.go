@@ -107,7 +107,8 @@ func (l *lookup) countRows(out []float64) error {
 	return nil
 }
 
-// countLevels counts the values of a column as levels of a table.
+// countLevels adds the values of a column to c: those that are missing, those that are no level of the table, and those
+// whose level has few rows.
 func (l *lookup) countLevels(c *InputCount, table int) error {
 	slots, _, err := l.findLevels(table)
 	if err != nil {
@@ -131,8 +132,9 @@ func (l *lookup) countLevels(c *InputCount, table int) error {
 	return nil
 }
 
-// countCategories counts the values of a column as categories of features, given by their indices. A value is unseen if
-// none of the features has it as a category.
+// countCategories adds the values v of a column to c. features are the indices of the features whose categories are the
+// column's values, and out has the chunk's model values. A value is unseen if none of the
+// features has it as a category.
 func (l *lookup) countCategories(c *InputCount, v *dataset.Values, features []int, out []float64) {
 	width := len(l.e.encoders)
 	first := l.e.encoders[features[0]]

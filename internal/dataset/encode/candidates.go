@@ -130,7 +130,7 @@ func (r *run) pickBest(ctx context.Context, candidates []candidate, count int) (
 	return out, rest
 }
 
-// sameColumns reports whether two candidates use the same columns.
+// sameColumns reports whether two candidates use the same columns, in whatever order. No candidate uses one twice.
 func (r *run) sameColumns(a, b candidate) bool {
 	if len(a.atoms) != len(b.atoms) {
 		return false

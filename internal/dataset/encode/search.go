@@ -107,7 +107,8 @@ const (
 //
 // It repeats three steps. It measures how much of the model's error on held-out rows each candidate key explains. It
 // adds the statistics of the best few to the model. It trains the model again, and undoes the batch if the loss has
-// risen. The candidates are first pairs of atoms, and then also triples that extend an added pair.
+// risen. The candidates are first pairs of atoms, and the atoms that may be keys alone. Later
+// they include each added key joined with another atom, up to three atoms.
 func (s *Search) Run(ctx context.Context) ([]Found, error) {
 	if len(s.Label) < 2*minHold || s.Budget == 0 {
 		return nil, nil
