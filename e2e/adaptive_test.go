@@ -14,6 +14,8 @@ import (
 	"coppice/internal/sweep"
 )
 
+// learningSweep is a sweep whose trials are decided while it runs, without its name and number of trials. METHOD stands
+// for the line that says how.
 const learningSweep = `
 dataset: clicks
 model: ctr
@@ -32,8 +34,8 @@ machine: {type: n2-highmem-2, vms: 2, threads_per_task: 1, tasks_per_vm: 2}
 limits: {trial: 5m, sweep: 15m}
 `
 
-// learnt is what a sweep that learns has left. It fails unless every trial is done, was trained with what is written
-// down of it, no two with the same, and every decision comes out again of what it has seen.
+// learnt returns the plan of a sweep whose trials are decided while it runs, how often a trial was claimed again at
+// most, and the decisions by trial. The test fails unless every trial is done and keeps the promises of learntFrom.
 func learnt(t *testing.T, l *local, id sweep.ID) (plan *sweep.Plan, claims int, decisions map[int]*sweep.Decision) {
 	t.Helper()
 	objects := l.objects()
@@ -51,8 +53,10 @@ func learnt(t *testing.T, l *local, id sweep.ID) (plan *sweep.Plan, claims int, 
 	return plan, claims, decisions
 }
 
-// learntFrom reads the objects of a sweep that learns, whose trials may have been stopped. Without a readable plan
-// there is none.
+// learntFrom returns the plan and the decisions of a sweep whose trials are decided while it runs, from the objects in
+// the cloud's buckets. It calls wrong for each broken promise: every trial was trained with the parameters that are
+// written down for it, no two with the same, and making a decision again from the results that it was made from gives
+// the same decision. Trials may have been stopped. If the plan cannot be read, plan is nil.
 func learntFrom(objects map[string]string, id sweep.ID, wrong func(string, ...any)) (plan *sweep.Plan,
 	decisions map[int]*sweep.Decision) {
 	text := func(name string) []byte { return []byte(objects["coppice-sweeps/"+name]) }
@@ -110,8 +114,8 @@ func learntFrom(objects map[string]string, id sweep.ID, wrong func(string, ...an
 	return plan, decisions
 }
 
-// killAll has all tasks killed when the nth object that matches is written: by writes and not by time, since on a fast
-// machine a sweep is over in four seconds. Whichever task writes that object dies with it.
+// killAll has the local cloud kill all four tasks when the nth object that matches is written. A moment by writes is
+// always within the sweep, which one by time may not be: on a fast machine a sweep is over in four seconds.
 func (l *local) killAll(match string, nth int) {
 	faults := "at_write:\n"
 	for task := range 4 {
@@ -120,7 +124,7 @@ func (l *local) killAll(match string, nth int) {
 	l.args = []string{"--faults", l.file("faults.yaml", faults)}
 }
 
-// stageClicks stages so many of the example's clicks.
+// stageClicks stages so many rows of the example's table of clicks as the dataset clicks.
 func (l *local) stageClicks(rows int) {
 	l.t.Helper()
 	execute(l.t, l.dir, nil, binaryOf(l.t, "clicks"), "--rows", strconv.Itoa(rows), "--out",
@@ -130,9 +134,10 @@ func (l *local) stageClicks(rows int) {
 			"split: {by: hash, key: user_id, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\n"))
 }
 
-// TestE2EAdaptive runs two nights of sweeps that learn, the first of which loses all of its workers at once. The trials
-// are decided when they are claimed, a killed worker's trial is trained with what was decided, the winner grows again
-// with the same bytes, and the second night begins with the first's winners.
+// TestE2EAdaptive: in a sweep whose trials are decided while it runs, each trial is decided when it is claimed. A trial
+// whose task is killed is trained by another task with what was decided. Reproducing the winner gives the same bytes. A
+// second sweep with warm_start begins with the best configurations of the first one. In the first sweep all tasks are
+// killed at the sixth claim.
 func TestE2EAdaptive(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
@@ -165,7 +170,7 @@ func TestE2EAdaptive(t *testing.T) {
 	}
 	if out := l.must("launcher", "leaderboard", string(first.Sweep)); !strings.Contains(out, "FROM") &&
 		!strings.Contains(out, "from") || !strings.Contains(out, "halton") {
-		t.Errorf("the leaderboard does not say where trials are from:\n%s", out)
+		t.Errorf("the leaderboard is\n%s\nwant a column FROM that says where trials are from, such as halton", out)
 	}
 
 	l.args = nil
@@ -173,7 +178,7 @@ func TestE2EAdaptive(t *testing.T) {
 		"method: auto\n  warm_start: auto", 1))
 	if out := l.must("launcher", "sweep", warm, "--dry-run"); !strings.Contains(out, "warm_start: 16 results of "+
 		string(first.Sweep)) {
-		t.Errorf("the second night's plan does not say what it takes from where:\n%s", out)
+		t.Errorf("the second night's plan is\n%s\nwant it to take 16 results from %s", out, first.Sweep)
 	}
 	second := conclusion(t, l.run("launcher", "sweep", warm, "--json").out) // whether it is promoted is another matter
 	plan, _, decisions = learnt(t, l, second.Sweep)

@@ -42,20 +42,23 @@ import (
 //
 // What strikes is chosen by the run's seed alone. When, mostly, too: at the nth write of a kind, not after a time.
 
-// follow runs the sweep, and cancels it after so many seconds, if it has an argument for that. One that has ended cannot
-// be cancelled, which is no error (5). It returns when no task of the sweep runs any more: what they leave is looked at.
-// Under faults a command may fail, and is given again.
+// follow is a shell script that runs the sweep and, if it has one more argument, cancels it after so many seconds. That
+// the sweep has ended by then (exit code 5) is no error. The script ends when no task of the sweep runs any more, so
+// that the test can look at what they have left. A command that fails under faults is given again.
 //
 //go:embed testdata/follow.sh
 var follow string
 
-// TestE2EChaos runs COPPICE_CHAOS_RUNS sweeps, 2 unless told otherwise, under random scripts, the seeds counting up
-// from COPPICE_CHAOS_SEED. `make chaos RUNS=200 SEED=1` does it at length.
+// TestE2EChaos: a sweep keeps the promises that stand at the head of this file, whatever faults strike. The test runs
+// COPPICE_CHAOS_RUNS sweeps, 2 if that is not set, under random scripts of faults, whose seeds count up from
+// COPPICE_CHAOS_SEED. `make chaos RUNS=200 SEED=1` runs many. With 20 runs or more, each kind of faults also has to
+// strike in 40 % of the runs, so that no kind goes untested.
 func TestE2EChaos(t *testing.T) {
 	runs, seed := number(t, "COPPICE_CHAOS_RUNS", 2),
 		uint64(number(t, "COPPICE_CHAOS_SEED", int(time.Now().Unix()%1e6)))
 	limit := time.Duration(number(t, "COPPICE_CHAOS_MINUTES", 600)) * time.Minute
 
+	// Run the sweep undisturbed, with the settings of the environment.
 	calm := newLocal(t)
 	file := calm.smallSweep(chaosTrials)
 	text := must.Get(os.ReadFile(file))(t)
@@ -82,7 +85,8 @@ func TestE2EChaos(t *testing.T) {
 	t.Logf("undisturbed: trial %d wins after %s; seeds from %d", want.trial, want.took.Round(100*time.Millisecond),
 		seed)
 
-	var mu sync.Mutex
+	// Run it disturbed, several at once, until all seeds are done or the time is over.
+	var mu sync.Mutex // guards done
 	var done []chaosRun
 	var group sync.WaitGroup
 	start, next := time.Now(), make(chan uint64)
@@ -122,13 +126,13 @@ func TestE2EChaos(t *testing.T) {
 	}
 }
 
-// chaosStop is the rule by which the sweeps' trials are paused and promoted; empty if all run to their ends.
+// chaosStop returns the rule by which trials of the sweeps are paused and promoted, "" if all run to their ends.
 func chaosStop() string { return os.Getenv("COPPICE_CHAOS_STOP") }
 
-// chaosMethod is how the sweeps' configurations are found while they run; empty if they are drawn at random before.
+// chaosMethod returns how configurations are found while a sweep runs, "" if they are drawn at random before it.
 func chaosMethod() string { return os.Getenv("COPPICE_CHAOS_METHOD") }
 
-// number is a setting.
+// number returns the setting of that name, which has to be a whole number from 1 on, or otherwise if it is not set.
 func number(t *testing.T, name string, otherwise int) int {
 	t.Helper()
 	text := os.Getenv(name)
@@ -148,14 +152,15 @@ type chaosRun struct {
 	seed   uint64
 	script string
 	took   time.Duration
-	struck map[string]int // by class
-	claims int
-	wrong  []string
+	struck map[string]int // how often each class of faults has struck
+	claims int            // how many claims of trials there were
+	wrong  []string       // the promises that were broken; none is the aim
 
 	cancelled bool
 }
 
-// disturbed is a run under the script of a seed. Its folder stays where something is wrong.
+// disturbed runs the sweep under the script of faults that follows from the seed, in a copy of l. want is the run that
+// was not disturbed. If something is wrong, the copy's folder stays and wrong says where it is.
 func (l *local) disturbed(seed uint64, want chaosRun) chaosRun {
 	s := newScript(seed)
 	own, err := l.twin()
@@ -178,14 +183,15 @@ func (l *local) disturbed(seed uint64, want chaosRun) chaosRun {
 	return run
 }
 
-// twin is another local cloud with the same dataset and the same files of a sweep, in a folder that stays.
+// twin returns another local cloud with the same dataset and the same files of a sweep. Its folder is not removed when
+// the test ends.
 func (l *local) twin() (*local, error) {
 	dir, err := os.MkdirTemp("", "coppice-chaos-")
 	if err != nil {
 		return nil, err
 	}
 	own := &local{t: l.t, dir: dir, data: filepath.Join(dir, "cloud")}
-	// With the emulator's records of the objects: those without contents are forgotten.
+	// The emulator's records of the objects are copied, too: it forgets objects of which it has only contents.
 	copied := fmt.Sprintf("mkdir -p %s/gcs && cp -a %s/gcs/coppice-datasets %s/gcs/.records %s/gcs/ && cp "+
 		"%s/sweep.yaml %s/follow.sh %s/", own.data, l.data, l.data, own.data, l.dir, l.dir, dir)
 	if out, err := exec.Command("sh", "-c", copied).CombinedOutput(); err != nil {
@@ -194,7 +200,8 @@ func (l *local) twin() (*local, error) {
 	return own, nil
 }
 
-// chaos runs the sweep and looks at what it leaves. cancel is empty, or after how many seconds it is cancelled.
+// chaos runs the sweep, at most for 300 seconds, and looks at what it leaves. name is what messages call the run.
+// cancel is empty, or says after how many seconds the sweep is cancelled.
 func (l *local) chaos(name string, cancel ...string) (run chaosRun) {
 	wrong := func(format string, args ...any) { run.wrong = append(run.wrong, fmt.Sprintf(format, args...)) }
 	start := time.Now()
@@ -223,7 +230,7 @@ func (l *local) chaos(name string, cancel ...string) (run chaosRun) {
 		wrong("%s: %s, %d done, %d failed: %s", name, c.Outcome, c.Done, c.Failed, c.Reason)
 	}
 	l.leftovers(&run, wrong)
-	if run.version > 0 { // without faults
+	if run.version > 0 { // train the version again, now without faults
 		again := execute(l.t, l.dir, nil, "timeout", "120", binaryOf(l.t, "localemu"), "exec", "--data", l.data, "--",
 			binaryOf(l.t, "launcher"), "registry", "reproduce", "ctr@1")
 		if again.code != 0 || !strings.Contains(again.out, "the same bytes") {
@@ -234,13 +241,15 @@ func (l *local) chaos(name string, cancel ...string) (run chaosRun) {
 	return run
 }
 
-// concludedAs reports whether a sweep may end so: with a winner of all trials, or of those that were not stopped.
+// concludedAs reports whether a sweep that was not cancelled may end with the conclusion c: with a winner of all
+// trials, or of those that were not stopped.
 func concludedAs(c *sweep.Conclusion) bool {
 	return c.Failed == 0 && c.Outcome == sweep.OutcomeWinner && c.Version == 1 &&
 		(c.Done == chaosTrials || c.Done > 0 && chaosStop() != "")
 }
 
-// leftovers takes down what the registry has, and what should not be there.
+// leftovers goes through all objects after the end. It writes into run the checksums of the version's files and the
+// number of claims, and calls wrong for each object or machine that should not be there.
 func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) {
 	versions := 0
 	names := sweep.Names("chaos")
@@ -273,24 +282,24 @@ func (l *local) leftovers(run *chaosRun, wrong func(string, ...any)) {
 		case strings.HasPrefix(name, names.Troubles()): // what tasks wait for
 		case ours && part == sweep.PartOther && !strings.Contains(name, "/attempts/"),
 			ours && trial > chaosTrials: // that is the final training
-			wrong("%s is nobody's", name)
+			wrong("%s is an object of no known kind", name)
 		case chaosMethod() != "" && strings.HasPrefix(name, names.Configurations()):
 		case name == names.Cancel() && run.cancelled:
 		case !ours && !slices.Contains([]string{names.Plan(), names.Ending(), names.Conclusion(),
 			names.Told(sweep.OccasionConcluded, "topic")}, name):
-			wrong("%s is nobody's", name)
+			wrong("%s is an object of no known kind", name)
 		}
 	}
 	if versions != min(run.version, 1) {
-		wrong("%d versions", versions)
+		wrong("the registry has %d versions, want %d", versions, min(run.version, 1))
 	}
 	if left, _ := filepath.Glob(filepath.Join(l.data, "machines", "*", "*")); len(left) > 0 {
 		wrong("machines are left: %q", left)
 	}
 }
 
-// promises checks what was promised to paused trials: one that was promoted is done, or has come to a later rung; one
-// that was not is stopped.
+// promises calls wrong for each paused trial that did not get what was decided about it: one that was promoted has to
+// be done or to have come to a later rung, and one that was not has to be stopped at that rung.
 func promises(objects map[string]string, wrong func(string, ...any)) {
 	names := sweep.Names("chaos")
 	for trial := range chaosTrials {
@@ -326,26 +335,28 @@ func promises(objects map[string]string, wrong func(string, ...any)) {
 	}
 }
 
-// chaosClass is a kind of faults: what localemu counts it as, and what a script says to have it.
+// chaosClass is a kind of faults.
 type chaosClass struct {
-	counted string
-	share   float64 // of the scripts
-	add     func(r *rand.Rand, s *chaosScript)
+	counted string                             // what localemu counts it as
+	share   float64                            // the share of the scripts that have it
+	add     func(r *rand.Rand, s *chaosScript) // writes such a fault, chosen with r, into a script
 }
 
-// chaosScript is what a run's file of faults says, by key.
+// chaosScript is a run's file of faults while it is being written, and how the run is started.
 type chaosScript struct {
-	keys    []string
-	entries map[string][]string
-	plain   []string
-	args    []string
-	cancel  []string // empty, or after how many seconds the sweep is cancelled
+	keys    []string            // of entries, in the order of their first use
+	entries map[string][]string // the lines of each list in the file
+	plain   []string            // the lines that come before the lists
+	args    []string            // of localemu
+	cancel  []string            // empty, or after how many seconds the sweep is cancelled
 }
 
+// say adds a line that is no entry of a list.
 func (s *chaosScript) say(format string, args ...any) {
 	s.plain = append(s.plain, fmt.Sprintf(format, args...))
 }
 
+// add adds an entry to the list of that key.
 func (s *chaosScript) add(key, format string, args ...any) {
 	if s.entries[key] == nil {
 		s.keys = append(s.keys, key)
@@ -353,6 +364,7 @@ func (s *chaosScript) add(key, format string, args ...any) {
 	s.entries[key] = append(s.entries[key], fmt.Sprintf("  - {"+format+"}", args...))
 }
 
+// text returns the file.
 func (s *chaosScript) text() string {
 	lines := slices.Clone(s.plain)
 	for _, key := range s.keys {
@@ -364,19 +376,23 @@ func (s *chaosScript) text() string {
 // chaosTrials is how many trials the sweep has, on two machines with two tasks each.
 const chaosTrials = 10
 
-// moment is a write at which something may strike, while machines still have work.
+// moment returns, as YAML, a random write at which something may strike. The first seven writes of a kind happen while
+// machines still have work.
 func moment(r *rand.Rand) string {
 	match := []string{"claims/*", "checkpoints/**", "heartbeats/*", "result.json", "attempts/**"}[r.IntN(5)]
 	return fmt.Sprintf(`match: "sweeps/*/trials/*/%s", nth: %d`, match, 1+r.IntN(7))
 }
 
-// most is the share of the scripts that have a class; some of those entries come to nothing.
+// most is the share of the scripts that have a class of faults. It is above the 40 % of TestE2EChaos because some
+// faults never strike, as when the sweep ends before.
 const most = 0.8
 
-// sweepCancelled is what a person does, and counted by follow.
+// sweepCancelled is what a cancelled sweep is counted as: something that a person does, unlike the faults of localemu.
 const sweepCancelled = "sweep cancelled"
 
+// chaosClasses returns all classes of faults. Their order is part of what a seed means.
 func chaosClasses() []chaosClass {
+	// Each of these returns a function for add, for faults of one kind that differ in a code, a status or the like.
 	machine := func(code int) func(*rand.Rand, *chaosScript) {
 		return func(r *rand.Rand, s *chaosScript) {
 			s.add("at_write", "%s, does: lose_machine, vm: %d, code: %d", moment(r), r.IntN(2), code)
@@ -439,7 +455,7 @@ func chaosClasses() []chaosClass {
 	}
 }
 
-// newScript is the script of a seed.
+// newScript returns the script of a seed, always the same.
 func newScript(seed uint64) *chaosScript {
 	r := rand.New(rand.NewPCG(seed, 0xc4a05))
 	s := &chaosScript{entries: map[string][]string{}}
@@ -453,7 +469,7 @@ func newScript(seed uint64) *chaosScript {
 	return s
 }
 
-// fired is in how many runs a class has struck.
+// fired returns in how many runs a class of faults has struck.
 func fired(runs []chaosRun, class string) (n int) {
 	for _, r := range runs {
 		if r.struck[class] > 0 {
@@ -463,7 +479,7 @@ func fired(runs []chaosRun, class string) (n int) {
 	return n
 }
 
-// chaosTable is what struck how often.
+// chaosTable returns a table in Markdown of how often each class of faults has struck, and a line with totals.
 func chaosTable(runs []chaosRun) string {
 	t := table.NewWriter()
 	t.AppendHeader(table.Row{"fault", "runs", "share", "times"})

@@ -25,7 +25,7 @@ import (
 	"coppice/internal/sweep"
 )
 
-// programs are built once for all whole-program tests, where `make build` and `make demo` have them.
+// programs builds the programs when it is first called, and returns their folder: bin, where `make build` puts them.
 var programs = sync.OnceValues(func() (folder string, err error) {
 	cmd := exec.Command("make", "build")
 	cmd.Env = builder
@@ -35,8 +35,8 @@ var programs = sync.OnceValues(func() (folder string, err error) {
 	return filepath.Abs("bin")
 })
 
-// TestMain runs all tests in the project's root, where a user is, with settings of their own, and removes what programs
-// left.
+// TestMain runs all tests in the project's root, where a user would be, with the prices of priceFile instead of the
+// user's own.
 func TestMain(m *testing.M) {
 	err, prices := os.Chdir(".."), ""
 	if err == nil {
@@ -54,10 +54,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// builder is the environment for building.
+// builder is the environment in which programs are built: the one that the tests were started with.
 var builder []string
 
-// writePrices makes a file of the prices.
+// writePrices makes a temporary file of priceFile and returns its path.
 func writePrices() (string, error) {
 	f, err := os.CreateTemp("", "coppice-prices-*.yaml")
 	if err != nil {
@@ -67,6 +67,7 @@ func writePrices() (string, error) {
 	return f.Name(), errors.Join(err, f.Close())
 }
 
+// binaryOf returns the path of a built program. The first call in a run builds all.
 func binaryOf(t *testing.T, name string) string {
 	t.Helper()
 	folder, err := programs()
@@ -76,22 +77,24 @@ func binaryOf(t *testing.T, name string) string {
 	return filepath.Join(folder, name)
 }
 
-// local is a local cloud on a folder of its own.
+// local is a local cloud with a folder of its own. It runs only while one of its commands does, unless up has been
+// called.
 type local struct {
 	t    *testing.T
-	dir  string // files of the test
-	data string // of localemu
-	args []string
+	dir  string   // files of the test, and where commands run
+	data string   // the cloud's data: the folder that localemu is given
+	args []string // further arguments of localemu
 }
 
+// newLocal makes a local cloud without any data. args are further arguments of localemu.
 func newLocal(t *testing.T, args ...string) *local {
 	t.Helper()
 	dir := t.TempDir()
 	return &local{t: t, dir: dir, data: filepath.Join(dir, "cloud"), args: args}
 }
 
-// priceFile are the prices of every test: neither the developer's own, nor a newer table in the program, change what a
-// budget buys.
+// priceFile holds the prices for all tests, so that what a budget buys depends neither on a developer's own prices nor
+// on those built into the program.
 const priceFile = `{"sources": {"test": "made up"}, "prices": [{"family": "n2", "region": "us-central1", "date": "9999-12-31", "source": "test",
   "on_demand": {"vcpu": 0.031611, "gib": 0.004237, "ssd": 0.08}, "spot": {"vcpu": 0.01814, "gib": 0.002432, "ssd": 0.048}}]}
 `
@@ -104,7 +107,7 @@ func (l *local) file(name, text string) string {
 	return path
 }
 
-// ran is a finished program.
+// ran is a program that has ended.
 type ran struct {
 	command     []string
 	code        int
@@ -119,7 +122,7 @@ func (r ran) ok(t *testing.T) {
 	}
 }
 
-// run runs one command line inside the local cloud.
+// run runs one command line inside the local cloud, to its end. The command is the name of a program and its arguments.
 func (l *local) run(command ...string) ran {
 	l.t.Helper()
 	command[0] = binaryOf(l.t, command[0])
@@ -127,7 +130,7 @@ func (l *local) run(command ...string) ran {
 	return execute(l.t, l.dir, nil, binaryOf(l.t, "localemu"), args...)
 }
 
-// must is run for commands that have to succeed.
+// must is run for a command that has to succeed. It returns what the command prints.
 func (l *local) must(command ...string) string {
 	l.t.Helper()
 	r := l.run(command...)
@@ -135,6 +138,8 @@ func (l *local) must(command ...string) string {
 	return r.out
 }
 
+// execute runs a program to its end in the folder dir, with the environment env, or with that of the test if env is
+// nil. Only a program that cannot be run at all ends the test.
 func execute(t *testing.T, dir string, env []string, program string, args ...string) ran {
 	t.Helper()
 	var out, errOut bytes.Buffer
@@ -146,12 +151,13 @@ func execute(t *testing.T, dir string, env []string, program string, args ...str
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		t.Fatalf("run %s: %v", program, err)
+		t.Fatalf("%s could not be run: %v, want it to end with some exit code", program, err)
 	}
 	return ran{cmd.Args, cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
 }
 
-// objects are the names and contents of everything in the local cloud's buckets.
+// objects returns the contents of all objects in the local cloud's buckets, by BUCKET/NAME. It reads them from the
+// cloud's folder, so that the cloud need not run.
 func (l *local) objects() map[string]string {
 	l.t.Helper()
 	out := map[string]string{}
@@ -177,7 +183,7 @@ func (l *local) objects() map[string]string {
 	return out
 }
 
-// decode reads the JSON that a program has written.
+// decode decodes the JSON that a program has printed into the variable that v points to.
 func decode(t *testing.T, text string, v any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), v); err != nil {
@@ -185,7 +191,7 @@ func decode(t *testing.T, text string, v any) {
 	}
 }
 
-// conclusion is the last line of `launcher sweep --json`.
+// conclusion returns the conclusion in the last line that `launcher sweep --json` has printed.
 func conclusion(t *testing.T, out string) *sweep.Conclusion {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(out), "\n")
@@ -193,12 +199,12 @@ func conclusion(t *testing.T, out string) *sweep.Conclusion {
 		Conclusion *sweep.Conclusion `json:"conclusion"`
 	}
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Conclusion == nil {
-		t.Fatalf("no conclusion (%v) in\n%s", err, out)
+		t.Fatalf("got no conclusion (%v), want one in the last line of\n%s", err, out)
 	}
 	return last.Conclusion
 }
 
-// versions are the versions of a model.
+// versions returns the versions of a model in the registry.
 func (l *local) versions(model string) []registry.Version {
 	l.t.Helper()
 	var v []registry.Version
@@ -206,7 +212,7 @@ func (l *local) versions(model string) []registry.Version {
 	return v
 }
 
-// realData is the folder of real tables, which are not part of the project.
+// realData returns the path of a real table, which is not part of the project. It skips the test if there is none.
 func realData(t *testing.T, file string) string {
 	t.Helper()
 	dir := os.Getenv("COPPICE_DATA")
@@ -221,6 +227,7 @@ func realData(t *testing.T, file string) string {
 	return path
 }
 
+// fiftyTrials is a sweep of 50 trials, without its name and dataset. LEAVES stands for the range of num_leaves.
 const fiftyTrials = `
 objective: binary
 metric: average_precision
@@ -263,19 +270,21 @@ split: {by: hash, key: tailnum, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}
 `, true},
 }
 
-// TestE2EAds runs a sweep of 50 candidates over a real table of ads.
+// TestE2EAds: a sweep of 50 trials over a real table of ads keeps the promises of sweepOver.
 func TestE2EAds(t *testing.T) {
 	t.Parallel()
 	sweepOver(t, "ads")
 }
 
-// TestTableFlights does so over the flights of a year, which takes minutes. `make e2e-tables` runs it.
+// TestTableFlights: so does one over the flights of a year, which takes minutes. `make e2e-tables` runs it.
 func TestTableFlights(t *testing.T) { sweepOver(t, "flights") }
 
-// sweepOver runs a sweep of 50 candidates over a real table. Its winner has to be the best of them on valid, measured
-// here from their files, and on rows that neither has learnt from nor was chosen by no worse than the default
-// configuration beyond chance: of the ads these have about a thousand clicks, so they can tell a model that has learnt
-// nothing, not the second best from the best. Python's lightgbm has to give the same scores.
+// sweepOver runs a sweep of 50 trials over the real table of that name, and checks what comes out. The winner has to be
+// the best trial on the split valid, as measured here from the trials' files. On the splits calib and test, from which
+// no trial has learnt and by which none was chosen, it must not be worse than the default configuration by more than
+// chance. In the table of ads these splits have about a thousand clicks: enough to recognise a model that has learnt
+// nothing, but not to tell the second best model from the best. Python's lightgbm has to give the same scores, and the
+// tasks on each machine have to share one copy of the dataset.
 func sweepOver(t *testing.T, name string) {
 	t.Helper()
 	table := realTables[name]
@@ -301,8 +310,9 @@ func sweepOver(t *testing.T, name string) {
 	t.Run("python", func(t *testing.T) { l.winnerAgrees(t, c, dir) })
 }
 
-// checkChoice measures the models of a sweep of 50 trials on valid, and the winner and the default configuration, trial
-// 0, on calib and test. If the table gains by searching, the winner has to be better there, beyond chance.
+// checkChoice fails the test unless the winner of a sweep of 50 trials, whose conclusion is c, has the highest average
+// precision on valid. On calib and test it must not be worse than trial 0, the default configuration, by more than two
+// standard errors, and if gains is set it has to be better by more than two. dir is the folder of the staged dataset.
 func (l *local) checkChoice(t *testing.T, dir string, c *sweep.Conclusion, gains bool) {
 	t.Helper()
 	ds := must.Get(dataset.Open(dir))(t)
@@ -314,6 +324,7 @@ func (l *local) checkChoice(t *testing.T, dir string, c *sweep.Conclusion, gains
 		return []byte(objects["coppice-sweeps/"+sweep.Names(c.Sweep).Attempt(trial, 0)+name])
 	}
 
+	// Predict the rows of valid with the model of each trial and measure that.
 	var onValid [50]float64
 	for trial := range onValid {
 		model := must.Get(fit.Input(ds.Manifest, file(trial, "model.txt")))(t)
@@ -326,6 +337,7 @@ func (l *local) checkChoice(t *testing.T, dir string, c *sweep.Conclusion, gains
 			onValid[c.Trial], best)
 	}
 
+	// Compare the winner with trial 0 by the scores that their tasks have written for calib and test.
 	unseen := slices.Concat(ds.Split(dataset.CalibSplit).Label, ds.Split(dataset.TestSplit).Label)
 	predict := func(trial int) []float64 {
 		scores := slices.Concat(must.Get(sweep.DecodeScores(file(trial, "calib.scores")))(t),
@@ -344,7 +356,7 @@ func (l *local) checkChoice(t *testing.T, dir string, c *sweep.Conclusion, gains
 	}
 }
 
-// smallSweep stages a small click table and returns the path of a sweep of few trials on it.
+// smallSweep stages a table of 20,000 clicks and returns the path of a sweep.yaml with so many trials on it.
 func (l *local) smallSweep(trials int) string {
 	l.t.Helper()
 	table := filepath.Join(l.dir, "clicks.parquet")
@@ -362,19 +374,21 @@ func (l *local) smallSweep(trials int) string {
 		"sweep: 5m}\n", trials))
 }
 
-// outcome is what must not depend on what went wrong on the way.
+// outcome is what must not depend on what went wrong on the way: the winning trial, the number of the version, and the
+// checksums of its files.
 type outcome struct {
 	trial, version   int
 	model, calibrate string
-	judged           string // of a sweep with a final training
+	judged           string // "" unless the sweep has a final training
 }
 
+// outcome runs the sweep of a file and returns its outcome. The registry has to hold exactly one version then.
 func (l *local) outcome(sweepFile string) outcome {
 	l.t.Helper()
 	c := conclusion(l.t, l.must("launcher", "sweep", sweepFile, "--json"))
 	v := l.versions("ctr")
 	if len(v) != 1 {
-		l.t.Fatalf("%d versions", len(v))
+		l.t.Fatalf("after the sweep the registry has %d versions, want 1", len(v))
 	}
 	o := outcome{trial: c.Trial, version: c.Version}
 	for _, f := range v[0].Files {
@@ -390,13 +404,15 @@ func (l *local) outcome(sweepFile string) outcome {
 	return o
 }
 
-// TestE2ESameEndWhateverGoesWrong runs one sweep undisturbed and again under faults.
+// TestE2ESameEndWhateverGoesWrong: a sweep has the same outcome under faults as undisturbed, to the bytes of its files.
+// A case says which files of logs prove that the faults did strike. Without COPPICE_FULL only some of the cases are
+// run.
 func TestE2ESameEndWhateverGoesWrong(t *testing.T) {
 	t.Parallel()
 	calm := newLocal(t)
 	want := calm.outcome(calm.smallSweep(12))
 	t.Logf("undisturbed: %+v", want)
-	// In full all; tests of the worker, the aggregator and the protocol do the others without programs.
+	// The other cases are also covered, without programs, by the tests of the worker, the aggregator and the protocol.
 	some := []string{"every message twice, shuffled", "aggregators killed", "a machine lost"}
 	for name, tc := range map[string]struct {
 		faults string
@@ -436,7 +452,7 @@ func TestE2ESameEndWhateverGoesWrong(t *testing.T) {
 			}
 			for _, trace := range tc.traces {
 				if found, _ := filepath.Glob(filepath.Join(l.data, "logs", trace)); len(found) == 0 {
-					t.Errorf("it did not go wrong: there is no %s", trace)
+					t.Errorf("found no log %s, want one as a sign that the fault has struck", trace)
 				}
 			}
 		})

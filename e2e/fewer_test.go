@@ -24,7 +24,8 @@ import (
 // demoWinner is the judged model of `make demo`, on any machine. Changes of it are told in internal/gbt/DIVERGENCE.md.
 const demoWinner = "88e496ba4b71b7a9433700d9f2ebf55e159252819665cf4c3b4611c8d87be030"
 
-// TestE2EDemo runs `make demo` as a new user does. On each of its two pretend machines the table is in memory once.
+// TestE2EDemo: `make demo`, as a new user types it, succeeds. Its winner has the same bytes on any machine, and the
+// tasks on each of its two emulated machines share one copy of the table in memory.
 func TestE2EDemo(t *testing.T) {
 	cmd := exec.Command("make", "demo")
 	cmd.Env = builder
@@ -53,11 +54,12 @@ var (
 	helpFlag = regexp.MustCompile(`(?m)^ +(?:-[a-zA-Z], )?--([a-z][a-z-]*)`)
 )
 
-// TestE2EFewVerbsAndFlags counts what --help shows.
+// TestE2EFewVerbsAndFlags: the programs together have at most maxVerbs commands and flags of maxFlags names, as their
+// --help shows them. Fewer than 10 and 20 would mean that the test does not see them.
 func TestE2EFewVerbsAndFlags(t *testing.T) {
 	var verbs []string
 	flags, all := map[string]bool{}, 0
-	var walk func(words []string)
+	var walk func(words []string) // asks for the help of a command, and of all below it
 	walk = func(words []string) {
 		r := execute(t, t.TempDir(), nil, binaryOf(t, words[0]), append(words[1:], "--help")...)
 		r.ok(t)
@@ -93,7 +95,7 @@ func TestE2EFewVerbsAndFlags(t *testing.T) {
 		t.Errorf("flags of %d names, expected at most %d", len(flags), maxFlags)
 	}
 	if len(verbs) < 10 || len(flags) < 20 {
-		t.Errorf("only %d verbs and %d flags were seen", len(verbs), len(flags))
+		t.Errorf("found %d verbs and %d flags, want at least 10 and 20", len(verbs), len(flags))
 	}
 }
 
@@ -104,9 +106,10 @@ func TestE2EFewVerbsAndFlags(t *testing.T) {
 //go:embed testdata/google.sh
 var googleStub string
 
-// TestAcceptance runs the acceptance script with the real programs against the local cloud: staging as a Batch job,
-// a sweep that loses a machine, its winner by two of them, the same scores from another local cloud, the bill, a
-// fallback, and a schedule that fires three times.
+// TestAcceptance: the acceptance script meets all its 28 expectations with the real programs against the local cloud.
+// Among them are staging as a Batch job, a sweep that loses a machine, a winner that two machines train together, the
+// same scores from another local cloud, the bill, a fallback to another machine type, and a schedule that fires three
+// times.
 func TestAcceptance(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
@@ -153,24 +156,27 @@ func TestAcceptance(t *testing.T) {
 	}
 	report, err := os.ReadFile(filepath.Join(l.dir, "build/acceptance/accept-1/report.md"))
 	if err != nil || strings.Count(string(report), "| met |") != 28 {
-		t.Errorf("the report (%v) does not say 28 times that a criterion is met:\n%s\n%s", err, report, &out)
+		t.Errorf("the report (error %v) says %d times that an expectation is met, want 28:\n%s\n%s", err,
+			strings.Count(string(report), "| met |"), report, &out)
 	}
 	for _, part := range []string{"accept version 1 (champion)", "the leaves library reproduces", "destroy"} {
 		if !strings.Contains(out.String(), part) {
-			t.Errorf("it does not say %q:\n%s", part, &out)
+			t.Errorf("the acceptance script prints\n%s\nwant %q in it", &out, part)
 		}
 	}
 }
 
-// mapped is what the tasks of one pretend machine hold of its dataset at one moment.
+// mapped is what the tasks of one emulated machine hold of its dataset at one moment.
 type mapped struct {
 	processes       int
 	files, rss, pss int64 // bytes: of the files that any maps, and of what all have in memory of them
 }
 
-// watchMachines looks at the tasks of a local cloud from now on. The function that it returns ends that, and checks
-// that several tasks ran at once on each of at least two machines, with one copy of the dataset in memory. Rss counts a
-// page in every process that has touched it, Pss divides it by how many map it.
+// watchMachines looks at the tasks of a local cloud, whose data is in that folder, every 20 ms from now on. The
+// function that it returns stops that, and fails the test unless at least two machines were seen, each with two tasks
+// or more at once that shared one copy of the dataset in memory. The system counts a page of memory in the RSS of every
+// process that has touched it, but divides it in their PSS. So with one copy the sum of PSS is no larger than the files
+// (2 % are allowed for pages read at different moments), while the sum of RSS is clearly larger than that of PSS.
 func watchMachines(t *testing.T, data string) (check func()) {
 	t.Helper()
 	data = must.Get(filepath.Abs(data))(t)
@@ -206,7 +212,7 @@ func watchMachines(t *testing.T, data string) (check func()) {
 			t.Logf("%s: %d tasks at once, files of %d bytes, sum RSS %d, sum PSS %d", vm, m.processes, m.files,
 				m.rss, m.pss)
 			if m.processes < 2 || m.files == 0 || m.pss > m.files+m.files/50 || m.rss < m.pss*3/2 {
-				t.Errorf("%s: not one shared copy: %+v", vm, m)
+				t.Errorf("%s: got %+v; want two or more processes that share one copy of the files", vm, m)
 			}
 		}
 	}
@@ -217,7 +223,8 @@ var (
 	smapsSize   = regexp.MustCompile(`^(Rss|Pss): +(\d+) kB$`)
 )
 
-// lookAtMachines measures the processes that map files below machines/JOB/VM/ssd/ of the data folder, by JOB/VM.
+// lookAtMachines returns what the tasks hold in memory that map files below machines/JOB/VM/ssd/ of the data folder, by
+// JOB/VM. It reads that from /proc, and works on Linux alone.
 func lookAtMachines(data string) map[string]mapped {
 	found, seen := map[string]mapped{}, map[string]bool{}
 	processes, _ := filepath.Glob("/proc/[0-9]*") // a malformed pattern would be the only error
@@ -229,7 +236,7 @@ func lookAtMachines(data string) map[string]mapped {
 		if err != nil { // it has ended
 			continue
 		}
-		at, counted := "", false
+		at, counted := "", false // the machine whose file the lines are about, and whether the process was counted
 		for line := range strings.Lines(string(text)) {
 			line = strings.TrimSuffix(line, "\n")
 			if m := smapsRegion.FindStringSubmatch(line); m != nil {

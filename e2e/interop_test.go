@@ -29,7 +29,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// python is the interpreter that has the peers; without it nothing can be compared.
+// python returns the path of the Python interpreter that has lightgbm and the other packages to compare with. It skips
+// the test if there is none.
 func python(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("COPPICE_PYTHON")
@@ -40,7 +41,8 @@ func python(t *testing.T) string {
 	return path
 }
 
-// pythonAgrees loads a model with Python's lightgbm and compares raw scores on rows of model values.
+// pythonAgrees fails the test unless Python's lightgbm, with the model of that file, gives the same raw scores to 1e-9.
+// values are the rows, as many values each as the model has features, and scores what Coppice gives for them.
 func pythonAgrees(t *testing.T, model string, values, scores []float64) {
 	t.Helper()
 	dir := t.TempDir()
@@ -62,11 +64,12 @@ func pythonAgrees(t *testing.T, model string, values, scores []float64) {
 	decode(t, r.out, &got)
 	t.Logf("Python's lightgbm: %s", strings.TrimSpace(r.out))
 	if got.Rows == 0 || got.Trees == 0 || !(got.MaxDiff <= 1e-9) {
-		t.Errorf("Python's lightgbm differs: %s", r.out)
+		t.Errorf("got the comparison %s; want rows, trees and a difference of at most 1e-9", r.out)
 	}
 }
 
-// sampleValues are the model values of a staged dataset's sample, and the part of it that is there.
+// sampleValues returns the sample of the staged dataset in the folder dir, and the values that a model would see for
+// its rows, row by row.
 func sampleValues(t *testing.T, dir string) ([]float64, *dataset.Sample) {
 	t.Helper()
 	d := must.Get(dataset.Open(dir))(t)
@@ -77,7 +80,8 @@ func sampleValues(t *testing.T, dir string) ([]float64, *dataset.Sample) {
 	return values, s
 }
 
-// TestInteropScores trains on tables with every kind of feature and has Python score the models.
+// TestInteropScores: Python's lightgbm gives the same raw scores with a model that Coppice has trained, whatever its
+// parameters and objective. Without COPPICE_FULL only some of the cases are run.
 func TestInteropScores(t *testing.T) {
 	python(t)
 	some := []string{"categorical", "extra", "quantile", "multiclass", "lambdarank"}
@@ -132,7 +136,8 @@ func TestInteropScores(t *testing.T) {
 	}
 }
 
-// TestInteropModels reads LightGBM's own models, of every objective that is read here, and predicts the same.
+// TestInteropModels: Coppice reads models that LightGBM has trained, at least one of each objective, and gives the same
+// raw scores and the same predictions, to 1e-9 of the value or of 1.
 func TestInteropModels(t *testing.T) {
 	dir := t.TempDir()
 	r := execute(t, ".", nil, python(t), "bench/lightgbm_models.py", dir)
@@ -147,7 +152,7 @@ func TestInteropModels(t *testing.T) {
 		m, err := gbt.ReadModel(bufio.NewReader(f))
 		_ = f.Close()
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: reading LightGBM's model: %v, want no error", name, err)
 			continue
 		}
 		raw, out := float64s(t, filepath.Join(dir, name+".raw")), float64s(t, filepath.Join(dir, name+".out"))
@@ -164,7 +169,7 @@ func TestInteropModels(t *testing.T) {
 	}
 }
 
-// float64s reads a file of little-endian numbers.
+// float64s returns the numbers in a file of little-endian float64.
 func float64s(t *testing.T, file string) []float64 {
 	t.Helper()
 	data := must.Get(os.ReadFile(file))(t)
@@ -175,8 +180,9 @@ func float64s(t *testing.T, file string) []float64 {
 	return out
 }
 
-// TestInteropParameters: whoever comes with any parameter that the installed LightGBM has, by any of its names, is told
-// what it is here. internal/gbt/testdata/lightgbm/params.json is such a list, for tests without Python.
+// TestInteropParameters: Coppice knows every parameter that the installed LightGBM has, by each of its names, so that
+// whoever uses one is told at least that it has no effect here. internal/gbt/testdata/lightgbm/params.json is such a
+// list for tests without Python. LightGBM has at least 140 parameters.
 func TestInteropParameters(t *testing.T) {
 	r := execute(t, ".", nil, python(t), "-c", "import json; from lightgbm.basic import _ConfigAliases as all\n"+
 		"all.get('seed'); print(json.dumps({name: list(words) for name, words in all.aliases.items()}))")
@@ -197,7 +203,8 @@ func TestInteropParameters(t *testing.T) {
 	}
 }
 
-// TestQualityOfObjectives compares every objective's metric on held-out rows of a real table with LightGBM's.
+// TestQualityOfObjectives: on held-out rows of a real table, a model of each objective is at most 0.5 % worse by its
+// metric than LightGBM's on the same bins.
 func TestQualityOfObjectives(t *testing.T) {
 	data := filepath.Dir(realData(t, "nycflights13_337k.csv.gz"))
 	r := execute(t, ".", nil, python(t), "bench/objectives.py", "--data", data, "--bin",
@@ -212,21 +219,24 @@ func TestQualityOfObjectives(t *testing.T) {
 			Constant          float64
 		}
 		decode(t, line, &q)
-		// a share of the metric, or of what the model gains where the metric is near 0, as a Poisson likelihood may be
+		// The share is of the metric, or of what the model gains over a constant if that is more: a metric such as the
+		// Poisson likelihood may be near 0.
 		worse := (q.Coppice - q.LightGBM) / max(math.Abs(q.LightGBM), q.Constant-q.LightGBM)
 		t.Logf("%-22s %-14s Coppice %.5f, LightGBM on the same bins %.5f (%+.2f %%)", q.Objective, q.Metric, q.Coppice,
 			q.LightGBM, 100*worse)
 		const limit = 0.005
 		if !(worse <= limit) {
-			t.Errorf("%s: more than %v %% worse than LightGBM", q.Objective, 100*limit)
+			t.Errorf("%s: %.2f %% worse than LightGBM, want at most %v %%", q.Objective, 100*worse, 100*limit)
 		}
 	}
 	if len(lines) < len(gbt.Objectives()) {
-		t.Errorf("%d lines, want one for each objective", len(lines))
+		t.Errorf("bench/objectives.py printed %d lines, want one for each of %d objectives", len(lines),
+			len(gbt.Objectives()))
 	}
 }
 
-// stageHere stages into a folder of the test and returns the version's folder.
+// stageHere stages the table of a dataset.yaml into a folder of the test, without a cloud, and returns the folder of
+// the dataset's version.
 func (l *local) stageHere(spec string) string {
 	l.t.Helper()
 	r := execute(l.t, l.dir, nil, binaryOf(l.t, "launcher"), "stage", spec, "--out", filepath.Join(l.dir, "folder"),
@@ -239,8 +249,8 @@ func (l *local) stageHere(spec string) string {
 	return staged.Place
 }
 
-// winnerAgrees compares the registered winner's scores of the sampled test rows with what Python makes of its
-// model.txt.
+// winnerAgrees compares, as pythonAgrees does, the scores that the winner of a sweep has of the sampled rows of test
+// with those that Python gives with the winner's registered model. dir is the folder of the staged dataset.
 func (l *local) winnerAgrees(t *testing.T, c *sweep.Conclusion, dir string) {
 	t.Helper()
 	objects := l.objects()
@@ -255,7 +265,8 @@ func (l *local) winnerAgrees(t *testing.T, c *sweep.Conclusion, dir string) {
 	pythonAgrees(t, model, values, scores)
 }
 
-// TestQuality compares validation log losses on real tables.
+// TestQuality: on each of four real tables the log loss on valid is at most 0.5 % above that of LightGBM, both on the
+// raw table and on the same bins.
 func TestQuality(t *testing.T) {
 	data := filepath.Dir(realData(t, "flight_delays_100k.csv"))
 	r := execute(t, ".", nil, python(t), "bench/quality.py", "--data", data, "--bin", filepath.Dir(binaryOf(t, "task")),
@@ -275,15 +286,18 @@ func TestQuality(t *testing.T) {
 			"%.5f (%+.2f %%)",
 			q.Table, q.Coppice, q.Raw, 100*(q.Coppice/q.Raw-1), q.Bins, 100*(q.Coppice/q.Bins-1))
 		if !(q.Coppice > 0) || q.Coppice > limit*q.Raw || q.Coppice > limit*q.Bins {
-			t.Errorf("%s: more than 0.5 %% worse than LightGBM", q.Table)
+			t.Errorf("%s: log loss %.5f, want at most %v times LightGBM's %.5f and %.5f", q.Table, q.Coppice, limit,
+				q.Raw, q.Bins)
 		}
 	}
 	if len(lines) != 4 {
-		t.Errorf("%d tables instead of 4", len(lines))
+		t.Errorf("bench/quality.py compared %d tables, want 4", len(lines))
 	}
 }
 
-// TestInteropClicks compares the metrics of clicks and their paired errors with a reading of the definitions in numpy.
+// TestInteropClicks: the metrics for clicks, and the standard errors of a metric and of a difference of two models, are
+// to 1e-12 what a script in numpy makes of their definitions. Every second of the six random tables has weights, and
+// the old model's predictions have ties.
 func TestInteropClicks(t *testing.T) {
 	interpreter := python(t)
 	for seed := range uint64(6) {
@@ -337,7 +351,8 @@ func TestInteropClicks(t *testing.T) {
 	}
 }
 
-// widened are the same numbers with the digits of a float64; nil stays null.
+// widened returns the same numbers as float64, whose digits in JSON are exact. It returns nil for nil, which is null in
+// JSON.
 func widened(xs []float32) []float64 {
 	var out []float64
 	for _, x := range xs {
@@ -346,8 +361,9 @@ func widened(xs []float32) []float64 {
 	return out
 }
 
-// TestInteropGoogleClients has pip's clients of Cloud Storage, Pub/Sub and Batch speak to the local cloud: what is
-// imitated gives what the service gives, and what is not is refused by name.
+// TestInteropGoogleClients: Google's own Python clients of Cloud Storage, Pub/Sub and Batch get from the local cloud
+// what the services would give. A call that the local cloud does not imitate is refused with its name. The scripts
+// print a line "ok" or "FAIL" for each test.
 func TestInteropGoogleClients(t *testing.T) {
 	interpreter := python(t)
 	for _, client := range []string{"storage", "pubsub", "batch"} {
@@ -365,6 +381,7 @@ func TestInteropGoogleClients(t *testing.T) {
 	}
 }
 
+// lastLine returns the last line of text that is not empty.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]
@@ -372,16 +389,18 @@ func lastLine(text string) string {
 
 var pythonBlock = regexp.MustCompile("(?s)# The model file by itself\n.*?\n```python\n(.*?)\n```\n")
 
-// TestInteropReadmeExample runs the Python lines of docs/serving.md beside a registered version, on rows with
-// missing values, rare categories and ones that train has not, and compares with `launcher predict --raw`.
+// TestInteropReadmeExample: the Python lines of docs/serving.md, run beside the files of a registered version, give to
+// 1e-12 the scores of `launcher predict --raw`. The rows have missing values, rare categories and categories that the
+// training rows do not have. At least 100 scores have to differ, so that the comparison means something.
 func TestInteropReadmeExample(t *testing.T) {
 	python(t)
 	readme := must.Get(os.ReadFile("docs/serving.md"))(t)
 	m := pythonBlock.FindSubmatch(readme)
 	if m == nil {
-		t.Fatal("docs/serving.md has no Python block")
+		t.Fatal("docs/serving.md has no Python block after \"# The model file by itself\", want one")
 	}
 
+	// table returns a CSV of random rows. If seed is above 1, some rows have a device that the first table does not.
 	table := func(seed uint64, rows int) string {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		var b strings.Builder
@@ -441,12 +460,13 @@ func TestInteropReadmeExample(t *testing.T) {
 		different[row[1]] = true
 	}
 	if len(different) < 100 {
-		t.Errorf("only %d different scores, by which little is compared", len(different))
+		t.Errorf("got %d different scores, want at least 100", len(different))
 	}
 }
 
-// TestInteropSweepTables has the Python package read a sweep from its folder and from the bucket, and finds what the
-// launcher shows: the order and scores of the leaderboard, every point of the learning curves, and the same drawing.
+// TestInteropSweepTables: the Python package reads from a sweep, in its folder and in the bucket, what the launcher
+// shows of it: the order, scores, trees and parameters of the leaderboard, every point of the learning curves, and the
+// outcome.
 func TestInteropSweepTables(t *testing.T) {
 	python(t)
 	l := newLocal(t)
@@ -475,7 +495,7 @@ gate: {against: none}
 		if strings.HasPrefix(name, "coppice-sweeps/") && strings.Contains(name, "/curves/") {
 			c, err := sweep.DecodeCurve([]byte(text))
 			if err != nil {
-				t.Fatalf("%s: %v", name, err)
+				t.Fatalf("%s: reading the curve: %v, want no error", name, err)
 			}
 			for _, p := range sweep.JoinCurves([]sweep.Curve{*c}) {
 				trial := strconv.Itoa(c.Trial)

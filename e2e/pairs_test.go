@@ -15,19 +15,19 @@ import (
 	"coppice/internal/sweep"
 )
 
-// pairSpec is a small sweep to which features of sweep.yaml add themselves.
+// pairSpec is the sweep.yaml of a small sweep, to which features add what they need.
 type pairSpec struct {
-	data      string // dataset
+	data      string // the dataset's name, which is also the key of its label in pairTables
 	metric    string
-	more      string // what several metrics add to the first
+	more      string // further metrics
 	objective string
-	search    []string
-	method    string
-	random    bool
-	keys      []string
+	search    []string // entries below search
+	method    string   // another of them, which comes after these
+	random    bool     // search has to have random parameters
+	keys      []string // further lines at the top level
 }
 
-// pairSeen is what the end of a sweep shows.
+// pairSeen is what is left when a sweep has ended: its conclusion, the trials' results and the text of the model.
 type pairSeen struct {
 	conclusion sweep.Conclusion
 	results    []sweep.Result
@@ -103,7 +103,7 @@ var pairFeatures = []pairFeature{
 	}},
 }
 
-// yaml is the whole sweep.yaml.
+// yaml returns the whole sweep.yaml. It may change s and is called once.
 func (s *pairSpec) yaml(name string) string {
 	metric := s.metric
 	if s.more != "" {
@@ -132,7 +132,8 @@ func (s *pairSpec) yaml(name string) string {
 		name, s.data, name, metric, trials, s.objective, strings.Join(s.search, ", "), strings.Join(s.keys, "\n"))
 }
 
-// pairTables stages 3,000 rows three times: with a label of two values, of three classes, and of grades in queries.
+// pairTables stages a table of 3,000 rows three times: as the dataset two with a label of two values, as classes with
+// one of three classes, and as ranking with grades of the rows in queries of ten.
 func pairTables(l *local) {
 	l.t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -155,11 +156,12 @@ func pairTables(l *local) {
 	}
 }
 
-// pairRefused takes the reason out of an error about a spec.
+// pairRefused matches an error about a place in a sweep.yaml; the group is the reason.
 var pairRefused = regexp.MustCompile(`(?s)^launcher: \S+?:\d+:\d+: (.*?)\s*$`)
 
-// tryPair runs a sweep with one or two features. It returns why the pair is refused, and fails unless each feature has
-// changed the result and the winner is trained again to the same bytes.
+// tryPair runs a sweep of that name with one or two features. If sweep.yaml is refused, it returns the reason.
+// Otherwise it returns "", and fails the test unless each feature shows in the result and training the winner again
+// gives the same bytes.
 func tryPair(t *testing.T, l *local, name string, features ...pairFeature) (refused string) {
 	t.Helper()
 	s := pairSpec{data: "two", metric: "log_loss", objective: "binary"}
@@ -179,7 +181,7 @@ func tryPair(t *testing.T, l *local, name string, features ...pairFeature) (refu
 		if strings.Contains(object, "/"+string(end.conclusion.Sweep)+"/") && strings.HasSuffix(object, "/result.json") {
 			result, err := sweep.DecodeResult([]byte(text))
 			if err != nil {
-				t.Fatalf("%s: %v", object, err)
+				t.Fatalf("%s: reading the result: %v, want no error", object, err)
 			}
 			end.results = append(end.results, *result)
 		}
@@ -198,14 +200,14 @@ func tryPair(t *testing.T, l *local, name string, features ...pairFeature) (refu
 	return ""
 }
 
-// TestPairs runs every pair and compares the outcome with the table of docs/sweep.md, or writes that with
-// COPPICE_PAIRS=write.
+// TestPairs: the table in docs/sweep.md says of every pair of features whether a sweep can have both, and why not. The
+// test runs a sweep with each feature and with each pair. With COPPICE_PAIRS=write it writes the table.
 func TestPairs(t *testing.T) {
 	l := newLocal(t)
 	pairTables(l)
 	for i, f := range pairFeatures {
 		if refused := tryPair(t, l, fmt.Sprintf("alone-%d", i), f); refused != "" {
-			t.Errorf("%s alone: %s", f.name, refused)
+			t.Errorf("%s alone is refused: %s; want it accepted", f.name, refused)
 		}
 	}
 
@@ -243,7 +245,8 @@ func TestPairs(t *testing.T) {
 	checkTable(t, "docs/sweep.md", "pairs", b.String())
 }
 
-// checkTable compares the part of a page between two comments with text, or writes it there.
+// checkTable fails the test if the part of a page between the comments NAME:begin and NAME:end is not text. With
+// COPPICE_PAIRS=write it writes text there, if nothing has failed yet.
 func checkTable(t *testing.T, page, name, text string) {
 	t.Helper()
 	whole := must.Get(os.ReadFile(page))(t)

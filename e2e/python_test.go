@@ -40,11 +40,13 @@ type compared struct {
 	Refused      bool     `json:"refused"` // a damaged version, by its checksum
 }
 
-// agree reports whether every row is the same to both: raw scores are the same bits.
+// agree reports whether both have read that many rows, with the same bits in all encoded values and raw scores, and
+// predictions that differ by at most 1e-12.
 func (c compared) agree(rows int) bool {
 	return c.Rows == rows && c.ValuesDiffer == 0 && c.MaxRawDiff == 0 && c.MaxDiff <= 1e-12
 }
 
+// pythonSweep is a sweep of one trial, without its name and dataset.
 const pythonSweep = `
 metric: log_loss
 trials: 1
@@ -56,6 +58,7 @@ limits: {trial: 2m, sweep: 5m}
 gate: {against: none}
 `
 
+// nastySpec describes the table that python/tests/nasty.py makes, with every kind of column and statistic.
 const nastySpec = `
 label: click
 categorical: [user, campaign, advertiser, device, premium, big]
@@ -68,8 +71,9 @@ encodings:
   back_off: {campaign: advertiser}
 `
 
-// TestInteropPythonPackage registers models and has the Python package, which shares no code with the programs, encode
-// and predict the rows that `launcher predict` scored, among them levels that train has not.
+// TestInteropPythonPackage: the Python package, which shares no code with the programs, encodes and predicts rows as
+// `launcher predict` does, with the same bits. Among the rows are levels of categories that the training rows do not
+// have. Without COPPICE_FULL only the case "no time" is run, which has the most kinds of columns and statistics.
 func TestInteropPythonPackage(t *testing.T) {
 	python(t)
 	clicks := func(t *testing.T, dir string) (train, table string, rows int) {
@@ -106,7 +110,7 @@ func TestInteropPythonPackage(t *testing.T) {
 		"no time": {empty, nastySpec},
 	} {
 		if os.Getenv("COPPICE_FULL") == "" && name != "no time" {
-			continue // of all formats, and of clicks, it has the most kinds of columns and statistics
+			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -130,21 +134,23 @@ func TestInteropPythonPackage(t *testing.T) {
 			}
 			if c := l.compare(slices.Concat([]string{"--version", "gs://coppice-registry", "--model", "m"},
 				against)...); !c.agree(rows) {
-				t.Errorf("from the bucket: %+v", c)
+				t.Errorf("from the bucket: got %+v, want all %d rows to be the same", c, rows)
 			}
 
-			// A comparison that cannot fail would prove nothing.
+			// With a wrong value planted into the version, the comparison has to fail: otherwise it would prove
+			// nothing.
 			for _, plant := range []string{"seed", "level", "sum"} {
 				c := l.compare(slices.Concat([]string{"--version", version, "--plant", plant}, against)...)
 				if c.agree(rows) || c.ValuesDiffer == 0 || c.Refused != (plant != "seed") {
-					t.Errorf("with a planted wrong %s: %+v", plant, c)
+					t.Errorf("with a planted wrong %s: got %+v; want values that differ, and a refusal unless it is "+
+						"the seed", plant, c)
 				}
 			}
 		})
 	}
 }
 
-// compare runs python/tests/compare.py inside the local cloud.
+// compare runs python/tests/compare.py inside the local cloud and returns what it prints in its last line.
 func (l *local) compare(args ...string) compared {
 	l.t.Helper()
 	script := must.Get(filepath.Abs("python/tests/compare.py"))(l.t)
@@ -156,7 +162,8 @@ func (l *local) compare(args ...string) compared {
 	return c
 }
 
-// modelValues writes the model values of a table to a file, row by row, by a version's features and levels.
+// modelValues writes to a file, as float64 row by row, the values that a model would see for the rows of the table in
+// file, and returns its path. version is the folder with the version's features and levels.
 func modelValues(t *testing.T, version, file string) string {
 	t.Helper()
 	data := must.Get(os.ReadFile(filepath.Join(version, scorer.FileFeatures)))(t)
@@ -199,7 +206,8 @@ type mlflowRun struct {
 	Trees                            int
 }
 
-// mlflow exports a version, and has MLflow read it.
+// mlflow exports a version to the MLflow server at store, twice, and returns what MLflow then reads of it. table is a
+// CSV with rows to predict.
 func (l *local) mlflow(version, store, table string) (got mlflowRun) {
 	l.t.Helper()
 	script := must.Get(filepath.Abs("bench/mlflow_check.py"))(l.t)
@@ -213,8 +221,9 @@ func (l *local) mlflow(version, store, table string) (got mlflowRun) {
 	return got
 }
 
-// mlflowServer starts MLflow's tracking server, with a database and a proxy for artifacts. The function waits for it
-// and returns its address.
+// mlflowServer starts MLflow's tracking server on a free port, with a database and a proxy for artifacts in the test's
+// folder. The function that it returns waits until the server answers, and returns its address. The server is killed
+// when the test ends.
 func (l *local) mlflowServer() (address func() string) {
 	l.t.Helper()
 	free := must.Get(net.Listen("tcp", "127.0.0.1:0"))(l.t)
@@ -233,7 +242,7 @@ func (l *local) mlflowServer() (address func() string) {
 		err = cmd.Start()
 	}
 	must.Do(l.t, err)
-	said := make(chan string, 1)
+	said := make(chan string, 1) // gets "" when the server is up, or what it has printed if it ends
 	go func() {
 		var text strings.Builder
 		for lines := bufio.NewScanner(log); lines.Scan(); {
@@ -254,7 +263,9 @@ func (l *local) mlflowServer() (address func() string) {
 	})
 }
 
-// TestInteropMLflow exports two versions and has MLflow read the runs, load the models and predict.
+// TestInteropMLflow: an exported version is a run and a registered model in MLflow, with the parameters, metrics, tags
+// and dataset of the version. Exporting it again adds nothing. The model predicts in MLflow, to 1e-12, what `launcher
+// predict` writes. Without COPPICE_FULL only the second of two versions is exported.
 func TestInteropMLflow(t *testing.T) {
 	python(t)
 	l := newLocal(t)
@@ -284,14 +295,16 @@ func TestInteropMLflow(t *testing.T) {
 			!slices.Contains(got.Found, got.Run) || got.Params["num_iterations"] != "60" ||
 			got.Tags["coppice.version"] != number || len(got.Datasets) != 1 || got.Datasets[0][0] != "t" ||
 			got.Trees != 60 {
-			t.Errorf("%s: MLflow reads %+v", version, got)
+			t.Errorf("%s: MLflow reads %+v; want a finished run %s of experiment m on dataset t, with 60 trees",
+				version, got, version)
 		}
 		if v := got.Metrics["valid.log_loss"]; !(v > 0.1 && v < 0.7) || got.Metrics["test.log_loss"] == 0 {
-			t.Errorf("%s: metrics %v", version, got.Metrics)
+			t.Errorf("%s: metrics %v; want a log loss of 0.1 to 0.7 on valid, and one on test", version, got.Metrics)
 		}
 		if id := got.Tags["coppice.export"]; len(id) != 64 || got.Tags["coppice.dataset"] != "t@"+got.Datasets[0][1] ||
 			got.Times[0] <= 0 || got.Times[1] < got.Times[0] || !slices.Contains(got.Inputs, "campaign_id") {
-			t.Errorf("%s: tags %v, times %v, inputs %q", version, got.Tags, got.Times, got.Inputs)
+			t.Errorf("%s: tags %v, times %v, inputs %q; want a checksum of the export, the dataset %v, times in order "+
+				"and campaign_id as an input", version, got.Tags, got.Times, got.Inputs, got.Datasets[0])
 		}
 
 		// The second export found the run and the registered version, and added nothing.
@@ -307,7 +320,8 @@ func TestInteropMLflow(t *testing.T) {
 		text := must.Get(os.ReadFile(scored))(t)
 		rows, err := csv.NewReader(strings.NewReader(string(text))).ReadAll()
 		if err != nil || len(rows) != 701 || len(got.Predicted) != 700 || len(got.Raw) != 700 {
-			t.Fatalf("%v: %d rows scored, %d and %d by MLflow", err, len(rows)-1, len(got.Predicted), len(got.Raw))
+			t.Fatalf("error %v: %d rows scored, %d and %d by MLflow; want 700 each", err, len(rows)-1,
+				len(got.Predicted), len(got.Raw))
 		}
 		for i, row := range rows[1:] {
 			want, err := strconv.ParseFloat(row[0], 64)
@@ -320,6 +334,6 @@ func TestInteropMLflow(t *testing.T) {
 	}
 
 	if out := l.must("launcher", "registry", "reproduce", "m@2"); !strings.Contains(out, "the same bytes") {
-		t.Errorf("reproduce says\n%s", out)
+		t.Errorf("launcher registry reproduce m@2 prints\n%s\nwant that it has the same bytes", out)
 	}
 }

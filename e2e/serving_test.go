@@ -23,7 +23,8 @@ import (
 	"coppice/internal/must"
 )
 
-// serving starts `launcher serve` of a folder and returns its address. Its end is that of the test, without an error.
+// serving starts `launcher serve` of a model in the folder dir and returns its address. The server is stopped when the
+// test ends, and has to end without an error then.
 func serving(t *testing.T, dir string, env []string, model string) string {
 	t.Helper()
 	cmd := exec.Command(binaryOf(t, "launcher"), "serve", "--model", model, "--listen", "127.0.0.1:0", "--grace", "0s")
@@ -48,7 +49,9 @@ func serving(t *testing.T, dir string, env []string, model string) string {
 	return strings.TrimSpace(url)
 }
 
-// TestE2EServing: a server of a model that fit has saved answers JSON and CSV with what `launcher predict` writes.
+// TestE2EServing: `launcher serve` of a model that fit has saved answers requests in CSV and JSON with the predictions
+// that `launcher predict` writes. Its metrics count the 100 rows of both requests, and say what the model's held-out
+// rows were like.
 func TestE2EServing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -70,7 +73,7 @@ func TestE2EServing(t *testing.T) {
 
 	rows, err := csv.NewReader(bytes.NewReader(today)).ReadAll()
 	if err != nil || len(want) != 50 || len(rows) != 51 {
-		t.Fatalf("%v: %d rows of %d are scored", err, len(want), len(rows)-1)
+		t.Fatalf("reading today.csv: error %v, %d rows of which %d are scored; want 50", err, len(rows)-1, len(want))
 	}
 	instances := make([]map[string]string, 50)
 	for c, name := range rows[0] {
@@ -104,12 +107,12 @@ func TestE2EServing(t *testing.T) {
 		"coppice_serve_column_rows_total{column=\"campaign_id\"} 100\n",
 		"coppice_serve_column_heldout_unseen_ratio{column=\"campaign_id\"} "} {
 		if !strings.Contains(string(metrics), line) {
-			t.Errorf("/metrics lacks %q:\n%s", line, metrics)
+			t.Errorf("/metrics is\n%s\nwant %q in it", metrics, line)
 		}
 	}
 }
 
-// ask sends a request and returns what comes back.
+// ask sends a request whose body is of the media type kind, and returns the status and the body of the answer.
 func ask(t *testing.T, method, url, kind string, body []byte) (status int, text []byte) {
 	t.Helper()
 	q := must.Get(http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body)))(t)

@@ -17,14 +17,17 @@ import (
 	"coppice/internal/sweep"
 )
 
-// onSlurm runs a sweep whose buckets are folders, and disturbs it: one node is drained, one task is requeued, one is
-// killed. Then it cancels another. $1 is the launcher, $2 the sweep's file, $3 the folder of the programs.
+// onSlurm is a shell script that runs a sweep whose buckets are folders, and disturbs it: it drains one node, requeues
+// one task and kills one. Then it runs a second sweep and cancels it. $1 is the launcher, $2 the sweep's file and $3
+// the folder of the programs.
 //
 //go:embed testdata/slurm.sh
 var onSlurm string
 
-// TestSlurm runs a sweep on a Slurm of four nodes, three things go wrong, and the winner's bytes are those of Batch's
-// emulator and, since reproduce says so, of a single process. make slurm runs it.
+// TestSlurm: a sweep on a real Slurm of four nodes, in which three things go wrong, has the winner that the emulator of
+// Batch gives, with the same bytes. `launcher reproduce` makes these bytes in a single process, too. A cancelled sweep
+// leaves no jobs and no files. The commands of docs/run.md for Slurm work as they stand there. `make slurm` runs the
+// test.
 func TestSlurm(t *testing.T) {
 	spec := strings.NewReplacer("num_iterations: 40", "num_iterations: 600", "early_stopping_rounds: 10\n", "",
 		"vms: 2, threads_per_task: 1, tasks_per_vm: 2", "vms: 4, threads_per_task: 1, tasks_per_vm: 1",
@@ -69,11 +72,11 @@ func TestSlurm(t *testing.T) {
 		"again.json": `"job": "slurm/night-1"`, "cancelled.txt": "sweep night-2 is cancelled",
 		"status-2.json": `"finished": true`, "page.html": "night-1"} {
 		if text := l.read(name); !strings.Contains(text, part) {
-			t.Errorf("%s has no %q:\n%.2000s", name, part, text)
+			t.Errorf("%s: want %q in it, got:\n%.2000s", name, part, text)
 		}
 	}
 	if left := l.read("left.txt") + l.read("files.txt"); left != "" {
-		t.Errorf("left after a cancelled sweep:\n%s", left)
+		t.Errorf("want no jobs and no files left after a cancelled sweep, got:\n%s", left)
 	}
 	t.Logf("drained %stasks:\n%s", l.read("drained.txt"), l.read("queue.txt"))
 
@@ -90,7 +93,8 @@ func TestSlurm(t *testing.T) {
 	r.ok(t)
 	if !strings.Contains(r.out, "ctr version 1 trained again") ||
 		!strings.Contains(r.out, "submitted as slurm/nightly-") {
-		t.Errorf("the commands of docs/run.md say\n%s\n%s", r.out, r.errOut)
+		t.Errorf("the commands of docs/run.md print\n%s\n%s\nwant that a sweep is submitted and version 1 trained "+
+			"again", r.out, r.errOut)
 	}
 }
 
@@ -103,15 +107,16 @@ func (l *local) script(text string, args ...string) ran {
 	return execute(l.t, l.dir, nil, binaryOf(l.t, "localemu"), command...)
 }
 
-// read is a file that a script has left.
+// read returns the text of a file in the test's folder, such as one that a script has left.
 func (l *local) read(name string) string {
 	l.t.Helper()
 	text := must.Get(os.ReadFile(filepath.Join(l.dir, name)))(l.t)
 	return string(text)
 }
 
-// TestE2EPushAloneConcludes: where the schedule's calls are refused, what tasks publish has a sweep concluded, and
-// where pushes are, the schedule does, so that each is seen without the other.
+// TestE2EPushAloneConcludes: each of the two callers of the aggregator suffices for a sweep to be concluded with the
+// same outcome: Pub/Sub, which pushes what tasks publish, and the scheduler. In each case the aggregator refuses the
+// other.
 func TestE2EPushAloneConcludes(t *testing.T) {
 	t.Parallel()
 	calm := newLocal(t)
@@ -130,7 +135,7 @@ func TestE2EPushAloneConcludes(t *testing.T) {
 			// Without word of the job's end, which calls /reconcile as well.
 			l.script(`unset COPPICE_JOBS_TOPIC; "$1" sweep "$2"`, file).ok(t)
 			if got := l.outcome(file); got != want {
-				t.Errorf("got %+v, and with both %+v", got, want)
+				t.Errorf("with %s alone: got %+v, want %+v as with both", caller, got, want)
 			}
 		})
 	}

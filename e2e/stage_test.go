@@ -27,19 +27,21 @@ import (
 	"coppice/internal/sweep"
 )
 
+// clicksTable is the dataset.yaml of the example's table of clicks, without its name and source.
 const clicksTable = "label: is_click\ndrop: [impression_id, ts]\ncategorical: [campaign_id, publisher_id]\nsplit: " +
 	"{by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\n"
 
-// export is a BigQuery export: several Parquet files with one schema, here and in a bucket of a local cloud that is
-// kept up.
+// export is what BigQuery exports of a table: several Parquet files with one schema. They are in a folder and in a
+// bucket of a local cloud that stays up.
 type export struct {
 	*local
-	env    []string
-	bucket blob.Store
-	files  []string
+	env    []string   // for programs that use the local cloud
+	bucket blob.Store // of datasets; the files are below exports/
+	files  []string   // their paths in the folder
 }
 
-// newExport makes n files of so many rows and brings the local cloud up.
+// newExport makes n files of so many rows, brings a local cloud up and puts the files into its bucket. args are further
+// arguments of localemu.
 func newExport(t *testing.T, n, rows int, args ...string) *export {
 	t.Helper()
 	e := &export{local: newLocal(t, args...)}
@@ -57,7 +59,7 @@ func newExport(t *testing.T, n, rows int, args ...string) *export {
 	return e
 }
 
-// up keeps the local cloud running until the test ends.
+// up starts the local cloud, and fills env and bucket. It runs until the test ends.
 func (e *export) up() {
 	e.t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(e.t.Context()), binaryOf(e.t, "localemu"),
@@ -92,12 +94,13 @@ func (e *export) up() {
 	e.bucket = client.Bucket("coppice-datasets")
 }
 
+// put writes an object below exports/ in the bucket.
 func (e *export) put(name string, data []byte) {
 	e.t.Helper()
 	must.Get(e.bucket.Put(e.t.Context(), "exports/"+name, blob.Any, bytes.NewReader(data)))(e.t)
 }
 
-// here stages the same files without any cloud, and gives version and folder.
+// here stages the files in the folder without any cloud, and returns the dataset's version and its folder.
 func (e *export) here() (version, dir string) {
 	e.t.Helper()
 	spec := e.file("here.yaml", "name: clicks\nsource: export/clicks-*.parquet\n"+clicksTable)
@@ -107,17 +110,19 @@ func (e *export) here() (version, dir string) {
 	return version, filepath.Join(e.dir, "here", "clicks", version)
 }
 
-func versionOf(t *testing.T, manifest string) string {
+// versionOf returns the version of a dataset from what `launcher stage --json` prints.
+func versionOf(t *testing.T, printed string) string {
 	t.Helper()
 	var m struct{ Version string }
-	if err := json.Unmarshal([]byte(manifest), &m); err != nil || m.Version == "" {
-		t.Fatalf("the manifest has no version (%v): %s", err, manifest)
+	if err := json.Unmarshal([]byte(printed), &m); err != nil || m.Version == "" {
+		t.Fatalf("got no version (error %v), want one in %s", err, printed)
 	}
 	return m.Version
 }
 
-// TestE2EStageFromBigQuery: a table of BigQuery becomes the same bytes as its files do, and its export is emptied; the
-// job recognises what the launcher has staged.
+// TestE2EStageFromBigQuery: staging a table of BigQuery as a job gives the same version with the same bytes as staging
+// its files, and empties the objects that BigQuery exported on the way. The launcher then recognises that the version
+// exists. --dry-run says what BigQuery would cost.
 func TestE2EStageFromBigQuery(t *testing.T) {
 	e := newExport(t, 2, 2_000)
 	version, dir := e.here()
@@ -139,21 +144,22 @@ func TestE2EStageFromBigQuery(t *testing.T) {
 	}
 	e.sameBytes(dir, version)
 	if r := run("--json"); versionOf(t, r.out) != version || !strings.Contains(r.out, `"existed": true`) {
-		t.Errorf("staged again: %s", r.out)
+		t.Errorf("staged again: got %s; want version %s, which existed", r.out, version)
 	}
 	left := 0
 	for attrs, err := range e.bucket.List(t.Context(), "bigquery-exports/") {
 		if err != nil || attrs.Size > 0 {
-			t.Errorf("%s still has %d bytes, %v", attrs.Name, attrs.Size, err)
+			t.Errorf("%s still has %d bytes (error %v), want none", attrs.Name, attrs.Size, err)
 		}
 		left++
 	}
 	if left != 2 {
-		t.Errorf("%d objects of one export of two files", left)
+		t.Errorf("found %d objects of the export, want those of its two files", left)
 	}
 }
 
-// sameBytes compares every file of a version but the manifest, which names other sources.
+// sameBytes fails the test unless a version of clicks in the bucket has the same files as the folder dir. The manifest
+// is not compared, since it names the sources.
 func (e *export) sameBytes(dir, version string) {
 	e.t.Helper()
 	compared := 0
@@ -172,17 +178,19 @@ func (e *export) sameBytes(dir, version string) {
 		got, _, err := blob.ReadAll(e.t.Context(), e.bucket, sweep.DatasetDir("clicks", version)+filepath.ToSlash(name),
 			1<<30)
 		if err == nil && !bytes.Equal(got, want) {
-			e.t.Errorf("%s differs", name)
+			e.t.Errorf("%s has %d bytes in the bucket that differ from the %d in the folder, want the same", name,
+				len(got), len(want))
 		}
 		compared++
 		return err
 	})
 	if err != nil || compared < 5 {
-		e.t.Errorf("%d files compared, %v", compared, err)
+		e.t.Errorf("compared %d files (error %v), want at least 5", compared, err)
 	}
 }
 
-// TestE2ENoCloud runs the programs with neither an emulator nor credentials.
+// TestE2ENoCloud: without a cloud, an emulator or credentials, each program ends with the exit code of a wrong
+// environment and a message that says what is missing and what to do, not with a panic.
 func TestE2ENoCloud(t *testing.T) {
 	dir := t.TempDir()
 	bare := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "NO_GCE_CHECK=true"}
@@ -209,7 +217,7 @@ func TestE2ENoCloud(t *testing.T) {
 			}
 			for _, part := range tc.says {
 				if !strings.Contains(r.errOut, part) {
-					t.Errorf("the message does not say %q:\n%s", part, r.errOut)
+					t.Errorf("got the message\n%s\nwant %q in it", r.errOut, part)
 				}
 			}
 		})
@@ -218,14 +226,14 @@ func TestE2ENoCloud(t *testing.T) {
 
 var pastLoop = regexp.MustCompile("(?s)\n## Past nights\n.*?\n```sh\n(.*?)```\n")
 
-// TestE2EPastNights runs the loop of docs/sweep.md over three days: each becomes a version, of a dataset that has no
-// row of a later day.
+// TestE2EPastNights: the loop over past nights in docs/sweep.md makes a version for each of three days. The dataset of
+// the first day is the one that is staged where the later days do not exist, so it has no row of a later day.
 func TestE2EPastNights(t *testing.T) {
 	t.Parallel()
 	text := must.Get(os.ReadFile("docs/sweep.md"))(t)
 	m := pastLoop.FindSubmatch(text)
 	if m == nil {
-		t.Fatal("docs/sweep.md has no loop over past nights")
+		t.Fatal("docs/sweep.md has no loop below \"Past nights\", want one")
 	}
 
 	l := newLocal(t)
@@ -252,7 +260,7 @@ func TestE2EPastNights(t *testing.T) {
 		t.Fatalf("the loop made versions %v, expected one for each of three days:\n%s\n%s", versions, r.out, r.errOut)
 	}
 	if !strings.Contains(r.out, "champion") {
-		t.Errorf("the history names no champion:\n%s", r.out)
+		t.Errorf("the loop prints\n%s\nwant a champion named in it", r.out)
 	}
 
 	// The first night again, where the days after it do not exist.
@@ -273,7 +281,8 @@ func TestE2EPastNights(t *testing.T) {
 	}
 }
 
-// withoutCloud is an environment that names no cloud, with a temporary folder of its own.
+// withoutCloud returns the environment of the test without the variables that name a cloud, and with that folder, which
+// it makes, for temporary files.
 func withoutCloud(t *testing.T, temporary string) []string {
 	t.Helper()
 	must.Do(t, os.MkdirAll(temporary, 0o755))
@@ -294,8 +303,10 @@ type fitted struct {
 	Sweep    string             `json:"sweep"`
 }
 
-// TestE2EFit: a table becomes a model without a spec and without a cloud, the specs that fit saves give the same model
-// in another local cloud, later commands find the model, and nothing is left in the temporary folder.
+// TestE2EFit: `launcher fit` makes a model of a table without a spec and without a cloud. The specs that it saves give
+// the same model in another local cloud. Later commands in the same folder find the model, and the same fit once more
+// trains nothing. Nothing is left in the temporary folder. In another folder `launcher registry list` says how to get a
+// cloud.
 func TestE2EFit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -345,9 +356,10 @@ func TestE2EFit(t *testing.T) {
 	}
 }
 
-// TestE2EFitOrders: of queries of 600 items, whose grades are by the item's worth, a fit has statistics of the items in
-// an order of queries, and predicts with those of all of them: an item has one score in whatever query, and the same in
-// every form of input.
+// TestE2EFitOrders: a fit of grades in queries uses statistics of the items. Predictions use the statistics of all
+// training rows, so that an item has the same score in every query, and in every form of input. Of the 600 items those
+// with odd numbers have grades that are higher by 1. An item with an odd number should mostly be scored above the one
+// before it; 200 of the 300 pairs is enough.
 func TestE2EFitOrders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -378,7 +390,8 @@ func TestE2EFitOrders(t *testing.T) {
 	}
 	if len(scores[0]) != 1200 || !slices.Equal(scores[0], scores[1]) ||
 		!slices.Equal(scores[0][:600], scores[0][600:]) {
-		t.Errorf("%d scores of CSV differ from %d of JSON, or by query", len(scores[0]), len(scores[1]))
+		t.Errorf("got %d scores of CSV and %d of JSON that differ from each other, or by query; want 1200 that do not",
+			len(scores[0]), len(scores[1]))
 	}
 	better := 0
 	for i := 0; i < 600; i += 2 {
@@ -389,12 +402,12 @@ func TestE2EFitOrders(t *testing.T) {
 		}
 	}
 	if better < 200 {
-		t.Errorf("of 300 pairs of items the better one is first in %d; want most", better)
+		t.Errorf("the better item has the higher score in %d of 300 pairs; want at least 200", better)
 	}
 }
 
-// TestE2EFitsTakeTurns: two fits and a listing on one folder at once all end well, because each waits for the local
-// cloud of the one before.
+// TestE2EFitsTakeTurns: two fits at once in one folder both succeed, because one waits for the local cloud of the
+// other. A listing afterwards shows both models.
 func TestE2EFitsTakeTurns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -416,7 +429,7 @@ func TestE2EFitsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestE2EFitUsesWhatIsUp: beside a local cloud that stays up, fit trains in that one.
+// TestE2EFitUsesWhatIsUp: in a folder whose local cloud is up, fit uses that cloud and does not wait for it to end.
 func TestE2EFitUsesWhatIsUp(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -441,7 +454,8 @@ func TestE2EFitUsesWhatIsUp(t *testing.T) {
 	}
 }
 
-// TestE2EFitFromABucket: a table in a bucket is looked at here, and staged and trained on where it is.
+// TestE2EFitFromABucket: fit can read a table in a bucket and then stages and trains as jobs in the cloud. The operator
+// has to ask for that with --where batch; without it, fit says so.
 func TestE2EFitFromABucket(t *testing.T) {
 	e := newExport(t, 2, 4000)
 	args := []string{"fit", "gs://coppice-datasets/exports/clicks-*.parquet", "--label", "is_click", "--drop",
