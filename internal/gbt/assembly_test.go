@@ -474,6 +474,7 @@ func (d *Data) rowNumbers() []uint32 {
 	return rows
 }
 
+// leafOf returns the leaf that a row of a binned table reaches.
 func leafOf(tree *Tree, columns [][]byte, row uint32) int {
 	node := 0
 	for node >= 0 {

@@ -415,6 +415,7 @@ func TestMapIsComplete(t *testing.T) {
 	}
 }
 
+// FuzzParseParams: for any name and any value, ParseParams returns a *ParamError or valid parameters, and never panics.
 func FuzzParseParams(f *testing.F) {
 	f.Add("num_leaves", 3.0, "x", false)
 	f.Add("objective", 0.0, "binary", true)
@@ -423,10 +424,10 @@ func FuzzParseParams(f *testing.F) {
 			p, err := ParseParams(map[string]any{name: v})
 			var pe *ParamError
 			if err != nil && !errors.As(err, &pe) {
-				t.Fatalf("untyped error %v", err)
+				t.Fatalf("%q as %v: got error %v of type %T, want a *ParamError", name, v, err, err)
 			}
 			if err == nil && strings.Contains(name, "num_leaves") && (p.NumLeaves < 2 || p.NumLeaves > 131072) {
-				t.Fatalf("num_leaves %d was let through", p.NumLeaves)
+				t.Fatalf("num_leaves %d was accepted, want 2 to 131072 only", p.NumLeaves)
 			}
 		}
 	})

@@ -95,6 +95,7 @@ func TestLightGBMScores(t *testing.T) {
 	}
 }
 
+// readCSV returns the rows of a file of testdata/lightgbm whose fields are separated by comma.
 func readCSV(t *testing.T, name string, comma rune) [][]string {
 	t.Helper()
 	f := must.Get(os.Open(filepath.Join("testdata", "lightgbm", name)))(t)

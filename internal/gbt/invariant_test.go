@@ -52,6 +52,8 @@ func (w *watch) check(t *Tree) error {
 	return nil
 }
 
+// checkShape returns an error unless the tree has nodes and leaves that belong together, as many leaves as the grower,
+// and only features and depths that are allowed.
 func (w *watch) checkShape(t *Tree) error {
 	if err := t.check(len(w.data.Features)); err != nil {
 		return err
@@ -122,6 +124,7 @@ func (w *watch) checkRows(t *Tree) error {
 	return nil
 }
 
+// leafOf returns the leaf of a tree that a row reaches by its bins.
 func (w *watch) leafOf(t *Tree, row uint32) int {
 	node := 0
 	for node >= 0 {

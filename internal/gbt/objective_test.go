@@ -140,6 +140,8 @@ func TestEveryObjectiveSameBytes(t *testing.T) {
 	})
 }
 
+// everyWay fails the test unless a trial gives the same model with one thread and three, when it is killed and resumed
+// again and again, and, except for rankings, when its rows are divided among workers.
 func everyWay(t *testing.T, trial *trial, rng *rand.Rand) {
 	t.Helper()
 	opt := Options{Threads: 1, Valid: &trial.Data, Eval: noisyRating(3)}
@@ -447,6 +449,8 @@ func TestRowsByScore(t *testing.T) {
 	}
 }
 
+// plainLambdas returns, by row, the gradient and hessian of lambdarank, transcribed from its definition as plainly as
+// possible.
 func plainLambdas(d *table, raw []float64, p Params, gain []float64) map[uint32][2]float64 {
 	byQuery := map[uint64][]uint32{}
 	for _, r := range d.Subset {

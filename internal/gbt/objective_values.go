@@ -227,6 +227,7 @@ func rowByRow(derivative func(raw, y float64) (g, h float64)) func(g, h []float6
 	}
 }
 
+// sign is -1, 0 or 1.
 func sign(x float64) float64 {
 	switch {
 	case x > 0:

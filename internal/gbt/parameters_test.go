@@ -133,6 +133,7 @@ func TestParametersDocument(t *testing.T) {
 	}
 }
 
+// parametersDocument returns what docs/parameters.md has to be.
 func parametersDocument() string {
 	var b strings.Builder
 	b.WriteString(`# Parameters of LightGBM

@@ -34,6 +34,7 @@ var oddNumbers = []float64{
 var oddCategories = []float64{0, math.Copysign(0, -1), -0.5, -1, 0.99, 31, 32, 63.5, 64, 1 << 14, 1<<31 - 0.5, 1 << 31,
 	1 << 32, 1e300, math.NaN(), math.Inf(1), math.Inf(-1)}
 
+// randomForest returns a model of random trees, whose thresholds are taken from a few values for each feature.
 func randomForest(rng *rand.Rand, s forestSpec) *Model {
 	m := &Model{Objective: "regression", FeatureNames: make([]string, s.features),
 		FeatureInfos: make([]string, s.features)}
@@ -91,6 +92,7 @@ func randomTree(rng *rand.Rand, s forestSpec, pool [][]float64) *Tree {
 	return t
 }
 
+// randomQuestion appends a random node: a feature with a threshold from its pool, or with a random set of categories.
 func (t *Tree) randomQuestion(rng *rand.Rand, s forestSpec, pool [][]float64) {
 	f := rng.IntN(s.features)
 	t.Feature = append(t.Feature, f)

@@ -32,6 +32,8 @@ const (
 	sizes
 )
 
+// randomTrial returns a random table of about this size with random parameters that it can be trained with. A seed
+// always gives the same trial.
 func randomTrial(seed uint64, s size) *trial {
 	rng := rand.New(rand.NewPCG(seed, 77))
 	spec := tableSpec{
@@ -81,6 +83,7 @@ func rowMajor(columns [][]byte) []byte {
 	return rows
 }
 
+// columnMajor returns the columns of a table given row by row.
 func columnMajor(rows []byte, features int) [][]byte {
 	columns := make([][]byte, features)
 	for f := range columns {
@@ -394,6 +397,7 @@ type tableSpec struct {
 	seed       uint64
 }
 
+// randomTable returns a table as the spec says, with labels that depend on its features.
 func randomTable(s tableSpec) *table {
 	rng := rand.New(rand.NewPCG(s.seed, 1))
 	t := &table{Data: Data{Rows: s.rows}}
@@ -447,6 +451,7 @@ func randomTable(s tableSpec) *table {
 	return t
 }
 
+// randomFeature returns the description of feature i of such a table: first come the numerical ones.
 func randomFeature(rng *rand.Rand, s tableSpec, i int) Feature {
 	if i >= s.numerical {
 		return Feature{Name: "cat " + string(rune('a'+i)), Bins: 3 + rng.IntN(60), Categorical: true, Missing: -1}

@@ -58,6 +58,8 @@ type refSplit struct {
 	l2      float64
 }
 
+// newReference returns a reference trainer for d. It scales parameters by Data.Copies and joins bins to coarse ones, as
+// the trainer does.
 func newReference(d *Data, p Params) *reference {
 	p, err := p.ForColumns(columnNames(d.Features))
 	if err != nil {
@@ -90,6 +92,7 @@ func newReference(d *Data, p Params) *reference {
 	return r
 }
 
+// usedRows returns the numbers of the rows in use.
 func usedRows(d *Data) []uint32 {
 	if d.Subset != nil {
 		return slices.Clone(d.Subset)
@@ -261,6 +264,7 @@ func sortedQuantile(values []float64, weights []int64, level float64) float64 {
 	return above - float64((above-below)*(at-float64(i)))
 }
 
+// gradients sets r.gh to the gradients and hessians of all rows at their scores, rounded as the trainer rounds them.
 func (r *reference) gradients(obj objective, score []float64, rows []uint32, tree int) {
 	r.round = tree
 	r.pack = obj.prepare(tree, score, rows, newPoolOfSize(1))
@@ -286,6 +290,7 @@ type refTree struct {
 	sets [][byteBins]bool
 }
 
+// leafOf returns the leaf that a row reaches by its bins.
 func (r *reference) leafOf(t *refTree, row uint32) int {
 	node := 0
 	for node >= 0 {
@@ -358,6 +363,7 @@ func (r *reference) split(t *refTree, i int) {
 	r.leaves = append(r.leaves, right)
 }
 
+// addNode appends the node that replaces a leaf by its best split.
 func (r *reference) addNode(t *refTree, l *refLeaf, leaf int) {
 	best, feature := &l.best, &r.d.Features[l.best.feature]
 	threshold, decision := math.MaxFloat64, uint8(2<<2)
@@ -417,6 +423,7 @@ func (r *reference) thresholded(s wide) float64 {
 	return max(g-r.l1, 0)
 }
 
+// output is the value of a leaf with these sums, in units of the packing.
 func (r *reference) output(s wide, l2 float64) float64 {
 	h := float64(s.h) + l2
 	if h <= 0 {

@@ -287,6 +287,8 @@ func TestBagHasItsSizeAndChanges(t *testing.T) {
 	}
 }
 
+// bestSplit returns the best split of a leaf by trying all features that its node may use; a gain of 0 if there is
+// none.
 func (r *reference) bestSplit(l *refLeaf) refSplit {
 	best := refSplit{}
 	if len(l.rows) < max(2*r.p.MinDataInLeaf, 2) || r.p.MaxDepth > 0 && l.depth >= r.p.MaxDepth || l.sum.h == 0 {
@@ -326,6 +328,7 @@ type splitSearch struct {
 	perH    float64 // rows per unit of hessian
 }
 
+// splitSearch adds up the bins of feature f over the rows of a leaf, and computes the limits that a split has to keep.
 func (r *reference) splitSearch(l *refLeaf, f int) *splitSearch {
 	q := &splitSearch{reference: r, leaf: l, feature: &r.d.Features[f], number: f, total: l.sum}
 	for _, row := range l.rows {
@@ -433,6 +436,7 @@ func (q *splitSearch) present() []int {
 	return all
 }
 
+// oneAgainstRest tries each category alone on the left, or with extra_trees the one that is drawn.
 func (q *splitSearch) oneAgainstRest() refSplit {
 	best, drawn := refSplit{}, -1
 	if q.p.ExtraTrees {
@@ -473,6 +477,7 @@ func (q *splitSearch) sortedSubset() refSplit {
 	return best
 }
 
+// fromOneEnd tries the first 1, 2, 3 ... of the sorted categories as the left side, and replaces best if one is better.
 func (q *splitSearch) fromOneEnd(sorted []int, best *refSplit) {
 	group := float64(q.p.MinDataPerGroup)
 	var left wide

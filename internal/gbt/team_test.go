@@ -85,6 +85,7 @@ func (s seat) meet(words []int64, take func(all [][]int64)) error {
 	return nil
 }
 
+// Reduce is Team.Reduce; it makes the words of other workers unusable, since these are undefined.
 func (s seat) Reduce(words []int64, bounds []int) error {
 	return s.meet(words, func(all [][]int64) {
 		for j := range words {

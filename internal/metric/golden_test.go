@@ -31,6 +31,7 @@ func table(t *testing.T, name string) map[string][]string {
 	return columns
 }
 
+// float64s parses the words of a column.
 func float64s(t *testing.T, words []string) []float64 {
 	t.Helper()
 	out := make([]float64, len(words))
@@ -41,6 +42,7 @@ func float64s(t *testing.T, words []string) []float64 {
 	return out
 }
 
+// float32s parses the words of a column.
 func float32s(t *testing.T, words []string) []float32 {
 	t.Helper()
 	out := make([]float32, len(words))

@@ -70,6 +70,7 @@ func appendRow(out, in metric.Input, i int) metric.Input {
 	return out
 }
 
+// eval returns a metric's value, and fails the test if there is none.
 func eval(t *testing.T, m metric.Metric, in metric.Input) float64 {
 	t.Helper()
 	v, err := m.Eval(in)

@@ -427,6 +427,7 @@ const (
 	otherVariable = "COPPICE_TEST_OTHER"
 )
 
+// TestMain runs the tests, or joinTraining if this process was started to be the other one of a training.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(joinVariable); dir != "" {
 		if err := joinTraining(dir); err != nil {
