@@ -35,7 +35,7 @@ func TestIgnoreColumnIsCanonical(t *testing.T) {
 			}
 			again, err := ParseParams(p.Map())
 			if err != nil || again != p {
-				t.Errorf("%v: its map gives %+v, %v", tc.in, again, err)
+				t.Errorf("%v: parsing its map gives %+v, %v; want %+v again", tc.in, again, err, p)
 			}
 		}
 	}
@@ -256,7 +256,7 @@ func FuzzColumnList(f *testing.F) {
 			return
 		}
 		if again, err := parseColumns(string(l)); err != nil || again != l {
-			t.Fatalf("%q is canonical as %q, which is canonical as %q (%v)", list, l, again, err)
+			t.Fatalf("%q parses to %q, and that to %q (%v), want %[2]q again", list, l, again, err)
 		}
 		p, err := Params{IgnoreColumn: l}.ForColumns(columns)
 		if err != nil {
@@ -268,7 +268,7 @@ func FuzzColumnList(f *testing.F) {
 			t.Fatalf("%q of %q: %v, %v; as %q %v, %v", l, columns, before, err1, p.IgnoreColumn, after, err2)
 		}
 		if again, err := parseColumns(string(p.IgnoreColumn)); err != nil || again != p.IgnoreColumn {
-			t.Fatalf("%q cannot be read back: %q, %v", p.IgnoreColumn, again, err)
+			t.Fatalf("%q parses to %q, %v; want itself", p.IgnoreColumn, again, err)
 		}
 	})
 }
@@ -400,16 +400,16 @@ func TestParseParamsRefuses(t *testing.T) {
 func TestMapIsComplete(t *testing.T) {
 	fields := reflect.TypeFor[Params]().NumField()
 	if len(trainedWith) != fields {
-		t.Errorf("%d parameters in the table, %d in the struct", len(trainedWith), fields)
+		t.Errorf("%d parameters are trained with, want %d, one for each field of Params", len(trainedWith), fields)
 	}
 	p, err := ParseParams(Defaults().Map())
 	if err != nil || p != Defaults() {
-		t.Errorf("the defaults come back as %+v, %v", p, err)
+		t.Errorf("parsing the map of the defaults gives %+v, %v; want the defaults", p, err)
 	}
 	seen := map[string]bool{}
 	for _, w := range paramWords() {
 		if seen[w] {
-			t.Errorf("%q stands for two parameters", w)
+			t.Errorf("%q is a name of two parameters, want one", w)
 		}
 		seen[w] = true
 	}

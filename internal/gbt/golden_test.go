@@ -22,10 +22,10 @@ var update = flag.Bool("update", false, "write testdata/models/want.txt anew")
 // is one trial of each objective.
 const goldenTrials = 48
 
-// TestModelBytesOnEveryProcessor compares hashes of tables, models and contributions with those written on
-// amd64 with AVX-512. It runs with and without assembly, and on arm64, whose compiler fuses x*y + z wherever a
-// conversion does not forbid it. A line that begins with another table says nothing of models: the generator of tables
-// has changed then.
+// TestModelBytesOnEveryProcessor: the tables, models and contributions of random trials have the bytes of those on
+// amd64 with AVX-512, whose hashes are in testdata/models/want.txt. It also runs without assembly, and on arm64, whose
+// compiler fuses x*y + z wherever a conversion does not forbid it. If a line differs in its table already, the
+// generator of tables has changed, and the line says nothing of models.
 func TestModelBytesOnEveryProcessor(t *testing.T) {
 	var got strings.Builder
 	for seed := range uint64(goldenTrials) {
@@ -51,7 +51,8 @@ func TestModelBytesOnEveryProcessor(t *testing.T) {
 
 func short(b []byte) string { sum := sha256.Sum256(b); return fmt.Sprintf("%x", sum[:6]) }
 
-// goldenLine trains a trial and returns the first bytes of the hashes of what went in and what came out.
+// goldenLine trains a trial and returns its line of want.txt: the first bytes of the hashes of its table, its model and
+// the contributions to some rows.
 func goldenLine(t *testing.T, seed uint64) string {
 	t.Helper()
 	trial := randomTrial(seed, tableOfFew)
@@ -60,7 +61,7 @@ func goldenLine(t *testing.T, seed uint64) string {
 	rows := min(20, trial.Rows)
 	contributions := make([]float64, rows*(len(trial.Features)+1))
 	if err := m.Contributions(trial.raw[:rows*len(trial.Features)], contributions, 1); err != nil {
-		t.Fatalf("%v\ncontributions: %v", trial, err)
+		t.Fatalf("%v\ncontributions: got error %v, want none", trial, err)
 	}
 	var numbers []byte
 	for _, c := range contributions {
@@ -71,8 +72,8 @@ func goldenLine(t *testing.T, seed uint64) string {
 	return fmt.Sprintf("%d table %x model %s contributions %s", seed, table[:6], short(text(t, m)), short(numbers))
 }
 
-// TestLightGBMScores trains as testdata/lightgbm/make.py does. The trees are the same, and scores differ only by the
-// rounding of gradients.
+// TestLightGBMScores: models trained as testdata/lightgbm/make.py trains LightGBM's predict the same scores within
+// 1e-5: the trees are the same, and leaf values differ only by the rounding of gradients.
 func TestLightGBMScores(t *testing.T) {
 	d := wholeNumbers(t, readCSV(t, "rows.csv", ','))
 	want := readCSV(t, "want.csv", ';')
@@ -89,7 +90,7 @@ func TestLightGBMScores(t *testing.T) {
 				}
 			}
 			if !(largest < 1e-5) {
-				t.Errorf("row %d is predicted %v, LightGBM says %s", at, got[at], want[at+1][column])
+				t.Errorf("row %d is predicted %v, want LightGBM's %s within 1e-5", at, got[at], want[at+1][column])
 			}
 		})
 	}

@@ -140,7 +140,7 @@ func TestSubtract(t *testing.T) {
 			m := c.buildPair(all[:tc.child], tc.child, built(c, all[:tc.parent]), tc.parent-tc.child)
 			rest := reduced(c, m).larger
 			if (rest.packed != nil) != (tc.parent-tc.child <= maxPackedRows) {
-				t.Error("the wrong width for the number of rows")
+				t.Error("the larger histogram is packed or wide, want the other for its number of rows")
 			}
 			for i, want := range naive(&d.Data, all[tc.child:tc.parent], []int{0, 1, 2}, gh, pack, c.offset) {
 				if g, h := rest.binSums(i, pack); g != want.g || h != want.h {
@@ -269,7 +269,7 @@ func TestPoolWorksSideBySide(t *testing.T) {
 			all.Wait()
 		})
 		if slices.Sort(workers); !slices.Equal(workers, []int{0, 1, 2, 3}) {
-			t.Fatalf("goroutines %v", workers)
+			t.Fatalf("the chunks ran on goroutines %v, want four different ones", workers)
 		}
 	}
 }
@@ -284,7 +284,7 @@ func TestPoolEnds(t *testing.T) {
 	}
 	for patience := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
 		if time.Now().After(patience) {
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+			t.Fatalf("%d goroutines after close, want %d as before", runtime.NumGoroutine(), before)
 		}
 	}
 }
@@ -297,7 +297,7 @@ func TestPanicReachesTheCaller(t *testing.T) {
 		func() {
 			defer func() {
 				if v := recover(); !strings.Contains(fmt.Sprint(v), "index out of range") {
-					t.Errorf("rows %v: recovered %v", bad, v)
+					t.Errorf("a panic at rows %v: recovered %v, want an index out of range", bad, v)
 				}
 			}()
 			c.parallel(100, 1, func(_, lo, hi int) {
@@ -308,7 +308,7 @@ func TestPanicReachesTheCaller(t *testing.T) {
 		}()
 		var done atomic.Int64
 		if c.parallel(100, 1, func(_, lo, hi int) { done.Add(int64(hi - lo)) }); done.Load() != 100 {
-			t.Error("no work after a panic")
+			t.Error("the pool did no work after a panic, want it to")
 		}
 	}
 }
@@ -460,7 +460,7 @@ func TestStrayByteOfAnIgnoredColumnIsNoError(t *testing.T) {
 			got := mustTrain(t, &d.Data, p, Options{})
 			if !slices.EqualFunc(got.Model.Trees, want.Model.Trees,
 				func(a, b *Tree) bool { return slices.Equal(a.LeafValue, b.LeafValue) }) {
-				t.Error("an ignored column changes the model")
+				t.Error("a byte of an ignored column changes the model, want the same model")
 			}
 		})
 	}
@@ -476,7 +476,8 @@ func (t *table) stacked(n int) *table {
 	return s
 }
 
-// TestCopiesCountOnce: minimum sizes apply to original rows, for any number of copies; the model file states them
+// TestCopiesCountOnce: in a table that holds each row three times, the least sizes of leaves apply to original rows, so
+// that leaves have three times as many rows and hessian. The model file has the parameters unscaled, and penalties are
 // unscaled.
 func TestCopiesCountOnce(t *testing.T) {
 	const n = 3
@@ -486,7 +487,7 @@ func TestCopiesCountOnce(t *testing.T) {
 		d.Copies = copies
 		m := mustTrain(t, &d.Data, p, Options{}).Model
 		if line := []byte("[min_data_in_leaf: 30]\n"); !bytes.Contains(text(t, m), line) {
-			t.Errorf("%d copies: the model has no %q", copies, line)
+			t.Errorf("%d copies: the model lacks the line %q, want the unscaled parameter", copies, line)
 		}
 		rows, hessian = d.Rows, inf
 		for _, tree := range m.Trees {
@@ -497,21 +498,21 @@ func TestCopiesCountOnce(t *testing.T) {
 	p := small()
 	p.Objective, p.NumLeaves, p.MinDataInLeaf = "regression", 63, 30
 	if rows, _ := least(p, 1); rows >= 30*n || rows < 30 {
-		t.Fatalf("the smallest leaf of a table that is not of copies has %d rows", rows)
+		t.Fatalf("with Copies 1 the smallest leaf has %d rows, want 30 to %d", rows, 30*n-1)
 	}
 	if rows, _ := least(p, n); rows < 30*n {
-		t.Errorf("a leaf has %d rows, fewer than 30 originals", rows)
+		t.Errorf("a leaf has %d rows, want at least 30 per copy", rows)
 	}
 	p.MinSumHessian = 50
 	if _, h := least(p, 1); h >= 50*n {
-		t.Fatalf("the least hessian of a table that is not of copies is %v", h)
+		t.Fatalf("with Copies 1 the least hessian is %v, want less than %d", h, 50*n)
 	}
 	if _, h := least(p, n); h < 50*n {
-		t.Errorf("a leaf has the hessian %v, less than 50 per copy", h)
+		t.Errorf("a leaf has the hessian %v, want at least 50 per copy", h)
 	}
 	many := p.forCopies(n)
 	if many.MinDataPerGroup != n*p.MinDataPerGroup || many.LambdaL2 != p.LambdaL2 || many.CatSmooth != p.CatSmooth {
-		t.Errorf("for %d copies: %+v", n, many)
+		t.Errorf("for %d copies: %+v, want min_data_per_group times as much and the same penalties", n, many)
 	}
 }
 

@@ -182,7 +182,7 @@ func everyWay(t *testing.T, trial *trial, rng *rand.Rand) {
 		}
 		for w, got := range results {
 			if errs[w] != nil {
-				t.Fatalf("%v\nrows from %v: worker %d: %v", trial, begin, w, errs[w])
+				t.Fatalf("%v\nrows from %v: worker %d: got error %v, want a model", trial, begin, w, errs[w])
 			}
 			same(fmt.Sprintf("workers with rows from %v", begin), got)
 		}
@@ -204,7 +204,8 @@ func TestModelsOfObjectivesAreReadBack(t *testing.T) {
 		positive := back.Binary() || strings.Contains("cross_entropy poisson gamma tweedie", back.Objective)
 		for r, v := range scores {
 			if v != trained[r] || math.IsNaN(v) || positive && !(v > 0) {
-				t.Fatalf("%v\nrow %d is predicted %v by the model and %v by the parameters", trial, r, v, trained[r])
+				t.Fatalf("%v\nrow %d is predicted %v by the model, want %v as Params.Transform gives", trial, r, v,
+					trained[r])
 			}
 		}
 	})
@@ -562,7 +563,7 @@ func TestRankRefuses(t *testing.T) {
 			t.Errorf("got error %v, want one with %q", err, want)
 		}
 		if param := (*ParamError)(nil); !errors.Is(err, ErrData) && !errors.As(err, &param) {
-			t.Errorf("error %v is not about data nor parameters", err)
+			t.Errorf("got error %v, want one about the data or a parameter", err)
 		}
 	}
 }

@@ -74,7 +74,9 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 				}
 			}
 			if left != best.sums {
-				t.Fatalf("round %d: the set has %v, the candidate says %v", round, left, best.sums)
+				t.Fatalf("round %d: the split says that its left sums are %v, want %v, those of its bins", round,
+					best.sums,
+					left)
 			}
 		}
 	}
