@@ -10,7 +10,7 @@ package gbt
 //	8 per row and class            raw scores of several classes, and a sum over the classes
 //	16 per valid row               raw scores by row 8, and for Eval 8; 8 more each per further class
 //	8 per bin and leaf             histograms of leaves of up to 65,536 rows; 4 more leaves per thread, if several
-//	16 per bin and large leaf      histograms of larger leaves, at most 2 x rows/65,536 + 1 of them, and one per thread
+//	16 per bin and large leaf      histograms of larger leaves, at most 2 x rows/65,536 + 1, and one per thread
 //	2,112 per feature and thread   the kernel's workspace
 //	256 KiB per thread             windows of rows that are sent down a tree, and the assembly's buffers
 func PrivateBytes(p Params, rows, validRows int, features []int, threads int) int64 {
