@@ -84,6 +84,7 @@ type damaging struct {
 
 var errTransfer = errors.New("the connection broke")
 
+// Open counts the call. As long as d.left is above 0, what it returns breaks off with d.why after three wrong bytes.
 func (d *damaging) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
 	body, attrs, err := d.Store.Open(ctx, name, r)
 	if d.opens++; err != nil || d.left == 0 {

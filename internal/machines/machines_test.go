@@ -65,7 +65,7 @@ func TestTypes(t *testing.T) {
 	} {
 		m, err := machines.Find(name)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("%s: got error %v, want the machine type", name, err)
 			continue
 		}
 		if m.VCPUs != want.vcpus || math.Abs(m.GiB()-want.gib) > 1e-6 || !slices.Equal(m.Disks, want.disks) ||

@@ -28,7 +28,7 @@ func file(t *testing.T, s *page.Sweep) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "page.html")
 	if err := os.WriteFile(path, []byte(write(t, s)), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cannot write the page: %v", err)
 	}
 	return "file://" + path
 }
@@ -385,7 +385,7 @@ func TestBrowserPages(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), tc.name+".html")
 		if err := os.WriteFile(path, []byte(write(t, tc.view)), 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("cannot write the page: %v", err)
 		}
 		url := "file://" + path
 		p := b.Open(url, 1280, 1800)
@@ -429,7 +429,7 @@ func TestBrowserSmall(t *testing.T) {
 		"model": versions(30), "dataset": manyNights(30), "blocked": blocked(), "classes": ofClasses(5, "class")} {
 		path := filepath.Join(t.TempDir(), "page.html")
 		if err := os.WriteFile(path, []byte(write(t, view)), 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("cannot write the page: %v", err)
 		}
 		p := b.Open("file://"+path, 390, 844)
 		if screens := p.Number("document.documentElement.scrollHeight / innerHeight"); screens > 3 {
@@ -484,7 +484,7 @@ func TestBrowserTenSeconds(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "page.html")
 		if err := os.WriteFile(path, []byte(write(t, tc.view)), 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("cannot write the page: %v", err)
 		}
 		for width, screens := range map[int]int{1440: 1, 390: 3} {
 			p := b.Open("file://"+path, width, map[int]int{1440: 900, 390: 844}[width])

@@ -41,7 +41,7 @@ func axeOf(t *testing.T, p *pagetest.Page, file string) (findings []string) {
 	}
 	source, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cannot read the source of axe: %v", err)
 	}
 
 	p.Eval("document.documentElement.classList.add('still')", nil) // no transitions, whose colours would be judged
@@ -52,7 +52,7 @@ func axeOf(t *testing.T, p *pagetest.Page, file string) (findings []string) {
 	}
 	if err := json.Unmarshal([]byte(p.Text(`axe.run(document.querySelector('dialog[open]') || document, `+
 		`{resultTypes: ['violations']}).then(r => JSON.stringify(r.violations))`)), &found); err != nil {
-		t.Fatal(err)
+		t.Fatalf("axe's findings are not the expected JSON: %v", err)
 	}
 
 	for _, f := range found {

@@ -88,7 +88,7 @@ func TestBrowserGuards(t *testing.T) {
 	open := func(name string, view writer, width int) *pagetest.Page {
 		path := filepath.Join(t.TempDir(), name+".html")
 		if err := os.WriteFile(path, []byte(write(t, view)), 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("cannot write the page: %v", err)
 		}
 		return b.Open("file://"+path, width, 900)
 	}

@@ -130,7 +130,7 @@ func TestPictures(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "page.html")
 		if err := os.WriteFile(path, []byte(write(t, tc.view)), 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("cannot write the page: %v", err)
 		}
 		p := b.Open("file://"+path, tc.width, tc.height)
 		inTheDark(p, tc.dark)
@@ -158,11 +158,11 @@ func shrink(t *testing.T, path string) int {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cannot read the picture: %v", err)
 	}
 	from, err := png.Decode(bytes.NewReader(data))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("the picture is not a PNG: %v", err)
 	}
 
 	counts := map[color.RGBA]int{}
@@ -195,10 +195,10 @@ func shrink(t *testing.T, path string) int {
 	draw.Draw(to, bounds, from, bounds.Min, draw.Src)
 	var out bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, to); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cannot encode the picture: %v", err)
 	}
 	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cannot write the picture: %v", err)
 	}
 	return out.Len()
 }

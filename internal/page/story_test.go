@@ -30,7 +30,7 @@ func values(t *testing.T, text, column string) string {
 	}
 	values, err := json.Marshal(c.V)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("the column cannot be written as JSON: %v", err)
 	}
 	return string(values)
 }
@@ -42,7 +42,7 @@ func TestTimesAreExact(t *testing.T) {
 	ended := dataOf(t, write(t, s)).Columns["ended"].V
 	for _, r := range s.Trials {
 		if !r.Ended.IsZero() && !slices.Contains(ended, any(float64(r.Ended.Unix()))) {
-			t.Errorf("trial %d ended at %d, which the table does not have: %v", r.Number, r.Ended.Unix(), ended)
+			t.Errorf("trial %d ended at %d, want that among the table's times %v", r.Number, r.Ended.Unix(), ended)
 		}
 	}
 }
@@ -345,12 +345,12 @@ func isAsItWas(t *testing.T, name string, got []byte) {
 	golden := filepath.Join("testdata", name)
 	if *update {
 		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
+			t.Fatalf("cannot write the golden file: %v", err)
 		}
 	}
 	want, err := os.ReadFile(golden)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("cannot read the golden file: %v", err)
 	}
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s is drawn differently in line %s; after looking at it, go test ./internal/page -update", golden,

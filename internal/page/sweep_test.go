@@ -181,7 +181,7 @@ func write(t *testing.T, s writer) string {
 	t.Helper()
 	var out bytes.Buffer
 	if err := s.Write(&out); err != nil {
-		t.Fatal(err)
+		t.Fatalf("writing the page: got error %v, want none", err)
 	}
 	return out.String()
 }
@@ -227,7 +227,7 @@ func isXML(t *testing.T, what string, text []byte) {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
 			return
 		} else if err != nil {
-			t.Errorf("%s is no XML: %v", what, err)
+			t.Errorf("%s: got the XML error %v, want none", what, err)
 			return
 		}
 	}
@@ -407,7 +407,7 @@ func dataOf(t *testing.T, text string) (d pageData) {
 		t.Fatal("no data in the page")
 	}
 	if err := json.Unmarshal([]byte(m[1]), &d); err != nil {
-		t.Fatal(err)
+		t.Fatalf("the page's data are not the expected JSON: %v", err)
 	}
 	return d
 }

@@ -51,7 +51,7 @@ func newReceiver(t *testing.T, fail int) *receiver {
 			err = proto.Unmarshal(data, &m)
 		}
 		if err != nil {
-			t.Error(err)
+			t.Errorf("reading what was pushed: got error %v, want none", err)
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -186,7 +186,7 @@ func TestNothingIsPushedUnasked(t *testing.T) {
 	var log bytes.Buffer
 	m := telemetry.Start(t.Context(), options("", &log))
 	if _, err := m.Meter().Int64Counter("x"); err != nil {
-		t.Error(err)
+		t.Errorf("making a counter: got error %v, want none", err)
 	}
 	m.Flush(t.Context())
 	m.Close(t.Context())

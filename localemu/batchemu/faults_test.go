@@ -218,7 +218,7 @@ func containers(t *testing.T) (w *world, notes string) {
 	bin, notes := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "podman"), []byte(fakeTool),
 		0o755); err != nil { //nolint:gosec // to be run
-		t.Fatal(err)
+		t.Fatalf("cannot write the fake tool: %v", err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	return newWorld(t, func(o *Options) {

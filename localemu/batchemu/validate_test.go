@@ -251,10 +251,10 @@ func TestFailingScript(t *testing.T) {
 		t.Errorf("the log is %q, want what the script says", log)
 	}
 	if _, err := os.Stat(filepath.Join(notes, "run")); !os.IsNotExist(err) {
-		t.Errorf("a container ran after a script that failed: %v", err)
+		t.Errorf("a container ran after a script that failed (error %v), want none to", err)
 	}
 	if _, err := os.Stat(filepath.Join(notes, "rm")); !os.IsNotExist(err) {
-		t.Errorf("a container that never was is removed: %v", err)
+		t.Errorf("a container that never was is removed (error %v), want none to", err)
 	}
 
 	job = w.create("broken-2", "ok", 1, first(`[ "$BATCH_TASK_RETRY_ATTEMPT" != 0 ] || exit 75`))

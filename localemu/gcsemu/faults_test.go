@@ -142,7 +142,7 @@ func TestTheServicesLimit(t *testing.T) {
 	}
 	w.mustPut("other", "1")
 	if err := w.b.Object("other").Delete(w.ctx); err != nil {
-		t.Errorf("another object is refused, too: %v", err)
+		t.Errorf("deleting another object: got error %v, want none", err)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestOddNames(t *testing.T) {
 
 	for _, name := range oddNames {
 		if err := w.b.Object(name).Delete(w.ctx); err != nil {
-			t.Errorf("delete %.40q: %v", name, err)
+			t.Errorf("delete %.40q: got error %v, want none", name, err)
 		}
 		if _, err := w.b.Object(name).Attrs(w.ctx); !errors.Is(err, storage.ErrObjectNotExist) {
 			t.Errorf("after it was deleted, %.40q: got %v, want that it is not there", name, err)
@@ -307,7 +307,7 @@ func TestPathsAreNames(t *testing.T) {
 	for _, name := range names {
 		w.mustPut(name, "x")
 		if _, err := os.Stat(filepath.Join(dir, "bucket", name)); err != nil {
-			t.Errorf("%.40q is not the path of its file: %v", name, err)
+			t.Errorf("%.40q: got error %v, want a file of that path", name, err)
 		}
 	}
 	if odd, err := os.ReadDir(filepath.Join(dir, oddFolder)); err != nil || len(odd) > 0 {
@@ -319,7 +319,7 @@ func TestPathsAreNames(t *testing.T) {
 	must.Do(t, w.b.Object("f/x").Delete(w.ctx))
 	w.mustPut("f", "x")
 	if info, err := os.Stat(filepath.Join(dir, "bucket", "f")); err != nil || info.IsDir() {
-		t.Errorf("f is not a file where its folder was empty: %v", err)
+		t.Errorf("f, whose folder was empty: got error %v or a folder, want a file", err)
 	}
 }
 

@@ -72,7 +72,7 @@ func TestFullDisk(t *testing.T) {
 				t.Errorf("the client made %d files; want %d, without a second attempt", n, c.files+1)
 			}
 			if r, err := w.b.Object("folder/a").NewReader(w.ctx); err != nil {
-				t.Errorf("the object written before cannot be read: %v", err)
+				t.Errorf("the object written before: got error %v, want it readable", err)
 			} else if text, err := io.ReadAll(r); err != nil || string(text) != "before" {
 				t.Errorf("the object before: got %.20q, %v; want it unchanged", text, err)
 			}

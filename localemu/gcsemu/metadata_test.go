@@ -176,7 +176,7 @@ func files(t *testing.T, dir string) string {
 		return err
 	})
 	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
+		t.Fatalf("cannot list the emulator's files: %v", err)
 	}
 	return strings.Join(names, " ")
 }

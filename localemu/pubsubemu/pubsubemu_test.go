@@ -138,7 +138,7 @@ func TestLongMessages(t *testing.T) {
 	p := w.client.Publisher("scores")
 	defer p.Stop()
 	if _, err := p.Publish(w.ctx, &pubsub.Message{Data: make([]byte, 9_000_000)}).Get(w.ctx); err != nil {
-		t.Error(err)
+		t.Errorf("publishing 9,000,000 bytes: got error %v, want none", err)
 	}
 	if got := w.receive(count(1), always); len(got[0]) != 9_000_000 {
 		t.Errorf("received %d bytes, want 9,000,000", len(got[0]))

@@ -113,7 +113,7 @@ func (t *tester) putAndRead() {
 	t.attrsOf(put, "a/b", "hello")
 	stat, err := t.s.Stat(t.ctx, "a/b")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Stat of an object that is there: got error %v, want none", err)
 	}
 	t.attrsOf(stat, "a/b", "hello")
 	data, opened := t.read("a/b", blob.Range{})
@@ -268,11 +268,11 @@ func (t *tester) cancelledReader() {
 	ctx, cancel := context.WithCancel(t.ctx)
 	rc, _, err := t.s.Open(ctx, "long", blob.Range{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Open of an object that is there: got error %v, want none", err)
 	}
 	defer rc.Close()
 	if _, err := io.ReadFull(rc, make([]byte, 1)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("reading the first byte: got error %v, want none", err)
 	}
 	cancel()
 	_, err = io.Copy(io.Discard, rc)
@@ -285,11 +285,11 @@ func (t *tester) large() {
 	data := make([]byte, 20<<20+123)
 	random := rand.NewChaCha8([32]byte{7})
 	if _, err := random.Read(data); err != nil {
-		t.Fatal(err)
+		t.Fatalf("cannot make random bytes: %v", err)
 	}
 	a, err := t.s.Put(t.ctx, "large", blob.Absent, iotest.HalfReader(bytes.NewReader(data))) // of unknown length
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("Put of 20 MiB of unknown length: got error %v, want none", err)
 	}
 
 	t.attrsOf(a, "large", string(data))

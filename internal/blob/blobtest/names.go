@@ -16,7 +16,7 @@ func (t *tester) names(prefix string) []string {
 	var names []string
 	for a, err := range t.s.List(t.ctx, prefix) {
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("List: got error %v, want none", err)
 		}
 		data, _ := t.read(a.Name, blob.Range{Generation: a.Generation})
 		t.attrsOf(a, a.Name, data)

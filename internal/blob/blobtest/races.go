@@ -67,7 +67,7 @@ func (t *tester) readWhileWritten() {
 		defer close(stop)
 		for i := 1; i <= 40; i++ {
 			if _, err := t.s.Put(t.ctx, "busy", blob.Any, strings.NewReader(version(i))); err != nil {
-				t.Error(err)
+				t.Errorf("Put while others read: got error %v, want none", err)
 				return
 			}
 		}
@@ -86,7 +86,7 @@ func (t *tester) readWhileWritten() {
 					continue
 				}
 				if err != nil {
-					t.Error(err)
+					t.Errorf("reading while another writes: got error %v, want none", err)
 					return
 				}
 				var i int

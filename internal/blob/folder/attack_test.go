@@ -317,7 +317,7 @@ func oneOrder(t *testing.T, conds [2][]blob.Generation, order []int) (next []int
 				if err == nil {
 					won[i]++
 				} else if !errors.Is(err, blob.ErrPrecondition) {
-					t.Error(err)
+					t.Errorf("Put: got error %v, want none or blob.ErrPrecondition", err)
 				}
 			}
 			waits[i] <- false
@@ -386,6 +386,7 @@ type unsyncable struct {
 	written chan error
 }
 
+// Create returns the writing end of a pipe into the file. When everything is copied, u.written gets the error.
 func (u unsyncable) Create(name string) (*os.File, error) {
 	f, err := u.fileSystem.Create(name)
 	if err != nil {

@@ -134,7 +134,7 @@ func TestForeignThings(t *testing.T) {
 		if err := os.Symlink(to, in(link)); err != nil && runtime.GOOS == "windows" { // there it takes a right
 			t.Skip(err)
 		} else if err != nil {
-			t.Fatal(err)
+			t.Fatalf("cannot make the link: %v", err)
 		}
 	}
 	for _, file := range []string{"pipe@", ".hidden", "a/README", "A@", "%41+"} {

@@ -23,18 +23,18 @@ func TestRemoveBeside(t *testing.T) {
 		for range 3 {
 			group.Go(func() {
 				if err := s.Remove(t.Context(), old, a.Generation); err != nil {
-					t.Error(err)
+					t.Errorf("Remove, three at once: got error %v, want none", err)
 				}
 			})
 		}
 		group.Go(func() {
 			if _, err := s.Put(t.Context(), beside, blob.Absent, strings.NewReader("y")); err != nil {
-				t.Error(err)
+				t.Errorf("Put beside an object that is removed: got error %v, want none", err)
 			}
 		})
 		group.Wait()
 		if _, err := s.Stat(t.Context(), beside); err != nil {
-			t.Error(err)
+			t.Errorf("Stat of the object beside the removed one: got error %v, want none", err)
 		}
 	}
 }

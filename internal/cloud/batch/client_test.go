@@ -168,7 +168,7 @@ func serve(t *testing.T, s *scripted) *Client {
 	go func() {
 		defer close(done)
 		if err := g.Serve(l); err != nil {
-			t.Error(err)
+			t.Errorf("the scripted service ended with %v, want no error", err)
 		}
 	}()
 	t.Cleanup(func() { g.Stop(); <-done })
@@ -185,6 +185,7 @@ type remembering struct {
 	fail     int      // so many answers are lost, after the work is done
 }
 
+// service returns the scripted service that r answers for, with no jobs yet.
 func (r *remembering) service() *scripted {
 	r.requests, r.jobs = map[string]*batchpb.Job{}, map[string]*batchpb.Job{}
 	return &scripted{create: r.create, get: func() (*batchpb.Job, error) {
@@ -197,6 +198,8 @@ func (r *remembering) service() *scripted {
 	}}
 }
 
+// create makes a job as Batch does: the same request once more gives the same job, and another request for a job that
+// is there fails. The first r.fail answers are lost after the job was made.
 func (r *remembering) create(q *batchpb.CreateJobRequest) (*batchpb.Job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -271,7 +274,7 @@ func TestManyAtOnceMakeOneJob(t *testing.T) {
 		c := connect(t, first.opts.Endpoint)
 		all.Go(func() {
 			if _, _, err := c.Submit(t.Context(), j); err != nil {
-				t.Error(err)
+				t.Errorf("one of ten submissions at once: got error %v, want none", err)
 			}
 		})
 	}

@@ -44,7 +44,7 @@ func (s *service) open(t *testing.T) *bigquery.Client {
 			text, _ := io.ReadAll(r.Body)
 			var job bq.Job
 			if err := json.Unmarshal(text, &job); err != nil {
-				t.Errorf("a job of %s: %v", text, err)
+				t.Errorf("a job of %s: got error %v, want JSON of a job", text, err)
 			}
 			s.jobs = append(s.jobs, &job)
 			if job.Configuration.DryRun {

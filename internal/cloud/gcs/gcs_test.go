@@ -280,6 +280,7 @@ type slowReader struct {
 	part  int
 }
 
+// Read yields whatever p holds, at most up to the end of the current MiB.
 func (r *slowReader) Read(p []byte) (int, error) {
 	if r.left == 0 {
 		return 0, io.EOF
@@ -370,6 +371,7 @@ type cut struct {
 	left int
 }
 
+// Read reads at most the bytes that are left, and fails when none are.
 func (c *cut) Read(p []byte) (int, error) {
 	if c.left == 0 {
 		return 0, errors.New("cut")

@@ -36,6 +36,7 @@ type google struct {
 	status  atomic.Int64 // of its answers
 }
 
+// newGoogle makes a key and starts a server with the page of keys, which runs until the test ends.
 func newGoogle(t testing.TB) *google {
 	t.Helper()
 	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)

@@ -31,6 +31,7 @@ type google struct {
 	bodies  []string
 }
 
+// ServeHTTP notes the request and gives the answer that answers has for it, 404 if there is none.
 func (g *google) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	key := r.Method + " " + r.URL.EscapedPath()

@@ -70,15 +70,15 @@ func Start(t *testing.T) *Browser {
 	//nolint:usetesting // what is left of the browser may write into it for a moment longer
 	profile, err := os.MkdirTemp("", "pagetest")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the browser's profile: %v", err)
 	}
 	fromUs, toBrowser, err := os.Pipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a pipe to the browser: %v", err)
 	}
 	fromBrowser, toUs, err := os.Pipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a pipe from the browser: %v", err)
 	}
 
 	cmd := exec.CommandContext(t.Context(), path, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
@@ -86,7 +86,7 @@ func Start(t *testing.T) *Browser {
 		"--no-first-run", "--remote-debugging-pipe", "--user-data-dir="+profile, "about:blank")
 	cmd.ExtraFiles = []*os.File{fromUs, toUs}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start the browser: %v", err)
 	}
 	fromUs.Close()
 	toUs.Close()
@@ -143,7 +143,7 @@ func (b *Browser) ask(session, method string, params, result any) (refused strin
 	b.t.Helper()
 	text, err := json.Marshal(params)
 	if err != nil {
-		b.t.Fatal(err)
+		b.t.Fatalf("the parameters of %s cannot be written as JSON: %v", method, err)
 	}
 	if params == nil {
 		text = []byte("{}")
@@ -324,7 +324,7 @@ func (p *Page) Shot(path string) {
 		err = os.WriteFile(path, data, 0o644)
 	}
 	if err != nil {
-		p.b.t.Fatal(err)
+		p.b.t.Fatalf("cannot write the picture %s: %v", path, err)
 	}
 }
 

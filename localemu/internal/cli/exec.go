@@ -31,6 +31,7 @@ const (
 // commandGrace is how long the command may take to end after the local cloud has failed.
 const commandGrace = 10 * time.Second
 
+// execCommand is `localemu exec`.
 func execCommand(s *State) *cobra.Command {
 	var f flags
 	c := &cobra.Command{
@@ -166,6 +167,7 @@ func passSignal(s *State, p *proc.Process, sig os.Signal, asked int) {
 	}
 }
 
+// upCommand is `localemu up`.
 func upCommand(s *State) *cobra.Command {
 	var f flags
 	c := &cobra.Command{

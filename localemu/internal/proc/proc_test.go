@@ -25,7 +25,7 @@ func start(t *testing.T, s *Set, script string) (*Process, *bufio.Reader) {
 		Stdout: w})
 	w.Close()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("starting the script: got error %v, want none", err)
 	}
 	return p, bufio.NewReader(r)
 }

@@ -78,7 +78,7 @@ func verifier(t *testing.T, w *World) *idtoken.Verifier {
 	v, err := idtoken.New(t.Context(), idtoken.Options{Audience: audience, Callers: []string{account("push"),
 		account("scheduler")}, KeysURL: "http://" + w.rest.Addr() + keysPath})
 	if err != nil {
-		t.Error(err)
+		t.Errorf("making the verifier: got error %v, want none", err)
 	}
 	return v
 }

@@ -46,7 +46,7 @@ func startOnPorts(t *testing.T) (*World, int) {
 			return w, base
 		}
 		if !errors.Is(err, syscall.EADDRINUSE) {
-			t.Fatal(err)
+			t.Fatalf("starting the world: got error %v, want none or a port in use", err)
 		}
 	}
 	t.Fatal("found no four free ports in a row in fifty tries, want one")
@@ -87,7 +87,7 @@ func TestOneWorldForOneFolder(t *testing.T) {
 		t.Errorf("second local cloud on a folder: got %v, expected a conflict", err)
 	}
 	if _, err := os.Stat(filepath.Join(data, "gcs")); err != nil {
-		t.Errorf("the second world removed the folder of the first: %v", err)
+		t.Errorf("the folder of the first world: got error %v, want it left by the second", err)
 	}
 	w.Close()
 	w = must.Get(Start(t.Context(), Options{Data: data, Stderr: io.Discard}))(t)
