@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"sync"
 	"unicode/utf8"
 
@@ -40,6 +41,8 @@ type Column struct {
 	AUC float64 `json:"auc"`
 	// Info is the share of the labels' entropy that these rates explain, on the same rows.
 	Info float64 `json:"info,omitempty"`
+	// InfoError is the standard error of Info, over rows: large where few labels are positive.
+	InfoError float64 `json:"info_error,omitempty"`
 
 	// For numbers, quantiles at equal steps from minimum to maximum, and the mean label in each range between two; for
 	// times, neither.
@@ -139,7 +142,7 @@ func (c *Column) measure(n *ingest.Night, values *dataset.Values, labels []float
 		c.measureLevels(n, values, labels, share)
 	}
 	codes := newColumnEncoder(c).codes(n, values, numbers)
-	c.AUC, c.Info = c.predictAlone(codes, labels)
+	c.AUC, c.Info, c.InfoError = c.predictAlone(codes, labels)
 	return codes
 }
 
@@ -390,15 +393,30 @@ func (c *Column) byLevels() bool { return c.Kind == Text || c.IDs && c.Kind == N
 // constant reports whether all rows have the same value.
 func (c *Column) constant() bool { return c.Distinct == 1 && c.Missing == 0 }
 
+// onlyValue is the value of a constant column, as text; empty for a time, of which none is kept.
+func (c *Column) onlyValue() string {
+	switch {
+	case len(c.Levels) > 0:
+		return c.Levels[0].Text
+	case len(c.Quantiles) > 0:
+		return strconv.FormatFloat(c.Quantiles[0], 'g', -1, 64)
+	}
+	return ""
+}
+
 // columnEncoder maps each value to one of few codes: 0 if it is missing.
 type columnEncoder struct {
 	column *Column
-	levels map[string]int // to codes
-	size   int            // codes are less than it
+	levels map[string]int  // to codes
+	peaks  map[float64]int // to codes
+	size   int             // codes are less than it
 }
 
 // newColumnEncoder returns an encoder by the statistics of a column that has been measured. Numbers have the code of
-// their range, from 1 on. Texts and ids have one for each level that was kept, from 2 on, and share code 1 otherwise.
+// their range, from 1 to steps, but peaks have codes of their own behind these. In its range a peak would be together
+// with other numbers, and with which of them depends on the value that a quantile happens to meet: the same column
+// would say far more of the label on one night than on the next. Texts and ids have one for each level that was kept,
+// from 2 on, and share code 1 otherwise.
 // Times have code 1.
 func newColumnEncoder(column *Column) *columnEncoder {
 	k := &columnEncoder{column: column}
@@ -410,7 +428,11 @@ func newColumnEncoder(column *Column) *columnEncoder {
 		}
 		k.size = len(k.levels) + 2
 	case column.Kind == Number:
-		k.size = steps + 1
+		k.peaks = map[float64]int{}
+		for i, p := range column.Peaks {
+			k.peaks[p.Number] = steps + 1 + i
+		}
+		k.size = steps + 1 + len(column.Peaks)
 	default:
 		k.size = 2
 	}
@@ -423,6 +445,9 @@ func newColumnEncoder(column *Column) *columnEncoder {
 func (k *columnEncoder) codeOf(n *ingest.Night, values *dataset.Values, numbers []float64, i int) int {
 	switch {
 	case k.levels == nil && k.column.Kind == Number:
+		if code, ok := k.peaks[numbers[i]]; ok {
+			return code
+		}
 		return k.column.rangeOf(numbers[i]) + 1
 	case n.Missing(values, i):
 		return 0
@@ -444,11 +469,12 @@ func (k *columnEncoder) codes(n *ingest.Night, values *dataset.Values, numbers [
 }
 
 // predictAlone measures how well the column predicts labels by itself: the AUC, and info, the share of the labels'
-// entropy that it explains. A row is predicted by the label rate of its code among the other half of the rows, so that
-// no label predicts itself; rates of few rows are drawn to the mean. Times predict nothing.
-func (c *Column) predictAlone(codes []uint8, labels []float32) (auc, info float64) {
+// entropy that it explains, with its standard error over rows. A row is predicted by the label rate of its code among
+// the other half of the rows, so that no label predicts itself; rates of few rows are drawn to the mean. Times predict
+// nothing.
+func (c *Column) predictAlone(codes []uint8, labels []float32) (auc, info, infoError float64) {
 	if c.Kind == Time {
-		return 0.5, 0
+		return 0.5, 0, 0
 	}
 
 	var sums, counts [2][keptLevels + 2]float64
@@ -467,19 +493,20 @@ func (c *Column) predictAlone(codes []uint8, labels []float32) (auc, info float6
 		pred[i] = (sums[other][code] + prior*mean) / (counts[other][code] + prior)
 	}
 
-	// The log loss, relative to that of predicting the mean.
-	loss := 0.0
+	// By how much the log loss is below that of predicting the mean, and the sum of the squares of its terms.
+	gain, squares := 0.0, 0.0
 	for i, p := range pred {
+		better := math.Log(max(1-p, 1e-9) / max(1-mean, 1e-9))
 		if labels[i] > 0 {
-			loss -= math.Log(max(p, 1e-9))
-		} else {
-			loss -= math.Log(max(1-p, 1e-9))
+			better = math.Log(max(p, 1e-9) / max(mean, 1e-9))
 		}
+		gain += better
+		squares += better * better
 	}
 	if all := entropyOf(mean) * float64(len(labels)); all > 0 {
-		info = max(0, round5(1-loss/all))
+		info, infoError = max(0, round5(gain/all)), round5(math.Sqrt(squares-gain*gain/float64(len(labels)))/all)
 	}
-	return aucOf(labels, pred), info
+	return aucOf(labels, pred), info, infoError
 }
 
 // halfOf assigns a row to one of two halves, 0 or 1. It is the highest bit of a multiplicative hash (2 to the power of

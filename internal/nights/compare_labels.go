@@ -42,18 +42,21 @@ func (c *comparison) checkLeaks() {
 			}
 			return old.Info, true
 		})
+		chance := maxStandardErrors * c.learnColumn(k.Name, func(k *Column) float64 { return k.InfoError }).center
 		switch {
 		case before.nights > 0 && (c.foundCode(CodeLabelRate) ||
 			c.p.Label.Kind == dataset.Classes && c.foundCode(CodeLabelsLost) ||
 			c.fell && c.found(k.Name) && k.Info < leakCertain):
 			// Labels are wrong, perhaps those of one level. A leak would have left the number of positive labels as it
 			// was.
-		case before.nights > 0 && (k.Info > before.hi+before.tolerance()*leakRises+2*before.spread ||
-			k.Info > before.center+2*before.tolerance()*leakRises+4*before.steady): // a window that fills day by day
+		case before.nights > 0 && (k.Info > before.hi+before.tolerance()*leakRises+max(2*before.spread, chance) ||
+			// A window that fills day by day:
+			k.Info > max(before.hi, before.center+2*before.tolerance()*leakRises+max(4*before.steady, chance))):
 			c.add(Blocking, CodeLeak, k.Name, "the column alone %s, and explains %s of the labels' entropy, "+
 				"compared with %s before: is it known before the label is?", c.p.ranks(k.AUC), percent(k.Info),
 				percent(before.center))
-		case before.nights == 0 && len(c.before) > 0 && k.Info > 2*best+leakNew: // it was on no earlier night
+		case before.nights == 0 && len(c.before) > 0 && // it was on no earlier night
+			k.Info > 2*best+leakNew+maxStandardErrors*k.InfoError:
 			c.add(Blocking, CodeLeak, k.Name, "the column is new, alone %s, and explains %s of the labels' "+
 				"entropy, where no other explains more than %s: is it known before the label is?", c.p.ranks(k.AUC),
 				percent(k.Info), percent(best))
@@ -101,13 +104,14 @@ func (c *comparison) checkTies() {
 			}
 			a, b := c.p.Columns[i].Name, c.p.Columns[j].Name
 			history := c.learnUsual(func(p *Profile) (float64, bool) { return p.tieOf(a, b) })
-			if history.nights == 0 || history.lo < tieStrong {
+			// Of few rows, chance makes ties, and takes them away: only those count that cannot be lost by it.
+			gone := tieLeft*history.lo - c.noise
+			if history.nights == 0 || history.lo < tieStrong || gone <= 0 {
 				continue
 			}
-			gone := c.p.Ties[i][j] < tieLeft*history.lo-c.noise/2
 			for _, name := range []string{a, b} {
 				strong[name]++
-				if gone {
+				if c.p.Ties[i][j] < gone {
 					lost[name]++
 				}
 			}
@@ -330,7 +334,7 @@ func (c *comparison) checkRate() {
 	if c.p.Label.Kind == dataset.Binary && expected > 0 && expected < 1 && mean > 0 && mean < 1 {
 		text += fmt.Sprintf(". If that is wrong, a model of it predicts %.0f positive rows for every 100",
 			100*mean/expected)
-		surely := expected * math.Exp(math.Copysign(max(0, math.Abs(excess)-usualError), excess))
+		surely := expected * math.Exp(math.Copysign(max(0, math.Abs(excess)-rateUsual*usualError), excess))
 		costly = divergence(expected, surely) > costBlocks*entropyOf(expected)
 		if thinned = excess > 0 && noticed && c.fewerRows(excess/2); thinned {
 			text += "; there are fewer rows than a week ago, too, as if negative ones had been left out"
@@ -352,10 +356,14 @@ func logRatio(value, base float64) float64 {
 // expectations on recent nights (at least noise), and floor, the fall beyond that error from which labels are lost.
 //
 // The expectation is the Witness's, corrected by the factor by which it usually is off (the median Ratio). Without two
-// nights that have a Ratio, last night's mean is expected.
+// nights that have a Ratio, last night's mean is expected, and the error is that of recent nights in the same way;
+// while fewer than rateKnown nights have one, the larger error counts, since two may be alike by chance.
 func (c *comparison) expectedRate(noise float64) (mean, usualError, floor float64) {
 	ratio := c.learnUsual(func(p *Profile) (float64, bool) { return p.Ratio, p.Ratio > 0 })
-	mean, usualError, floor = c.last.Label.Mean, noise, rateUnsure
+	changes := c.learnChange(func(p, before *Profile) (float64, bool) {
+		return math.Pow(logRatio(p.Label.Mean, before.Label.Mean), 2), true
+	})
+	mean, usualError, floor = c.last.Label.Mean, max(noise, math.Sqrt(changes.mean)), rateUnsure
 	if ratio.nights >= rateKnown {
 		floor = rateFall
 	}
@@ -364,7 +372,9 @@ func (c *comparison) expectedRate(noise float64) (mean, usualError, floor float6
 		squares := c.learnUsual(func(p *Profile) (float64, bool) {
 			return math.Pow(logRatio(p.Ratio, ratio.center), 2), p.Ratio > 0
 		})
-		usualError = max(noise, math.Sqrt(squares.mean))
+		if known := max(noise, math.Sqrt(squares.mean)); ratio.nights >= rateKnown || known > usualError {
+			usualError = known
+		}
 	}
 	return mean, usualError, floor
 }

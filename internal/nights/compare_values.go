@@ -46,6 +46,10 @@ func (c *comparison) checkValues() {
 		}
 
 		// One value in all rows, unless that happens by chance: in 1 of 1,000 nights it blocks, in 1 of 20 it is told.
+		if k.constant() && old.constant() {
+			c.checkOnlyValue(k, old)
+			continue
+		}
 		if k.Distinct == 1 && old.Distinct > 1 {
 			luck := c.luckOfOneValue(k)
 			if c.addIf(luck < 0.001, luck < 0.05, CodeConstant, k.Name,
@@ -67,6 +71,20 @@ func (c *comparison) checkValues() {
 			!c.checkLevels(k) {
 			c.checkDrift(k, old)
 		}
+	}
+}
+
+// checkOnlyValue compares the only value of a column with last night's. Another one is only told: a model of tonight's
+// rows learns nothing from it. A column that has changed before, such as the day of the month, is not told again.
+func (c *comparison) checkOnlyValue(column, old *Column) {
+	changes := c.learnColumnChange(column.Name, (*Column).constant, func(k, before *Column) float64 {
+		if k.onlyValue() != before.onlyValue() {
+			return 1
+		}
+		return 0
+	})
+	if now, was := column.onlyValue(), old.onlyValue(); now != was && changes.hi == 0 {
+		c.add(Warning, CodeLevel, column.Name, "all rows have the value %.60q, and last night all had %.60q", now, was)
 	}
 }
 

@@ -26,6 +26,9 @@ type SegmentCounts struct {
 	// 0 as expected, -1 not at all, -2 the wrong way round. Info is the inverse of the variance of this ratio.
 	Slope float64 `json:"slope"`
 	Info  float64 `json:"info"`
+	// Noise is the variance of Slope that the labels themselves show. It is near Info where the expected rates are
+	// right. Where labels are all but certain, a few rows that are otherwise make it far larger.
+	Noise float64 `json:"noise,omitempty"`
 }
 
 const (
@@ -70,6 +73,8 @@ func (s *scoreCounts) segment(column, level string, base float64) SegmentCounts 
 		p, z := sigmoid(base+segment.ScoreAt(i)), segment.ScoreAt(i)-mean
 		out.Slope += (c.Positive() - factor*c.Rows()*p) * z
 		out.Info += factor * c.Rows() * p * (1 - p) * z * z
+		q := min(1, factor*p)
+		out.Noise += (c.Positive()*(1-q)*(1-q) + (c.Rows()-c.Positive())*q*q) * z * z // squared residuals
 	}
 	return out
 }
@@ -95,6 +100,9 @@ func (s *scoreCounts) baseOf() float64 {
 	return base
 }
 
+// slopeVariance is the variance of Slope by chance: what the expected rates give, or the labels if they show more.
+func (s *SegmentCounts) slopeVariance() float64 { return max(s.Info, s.Noise) }
+
 // segmentsOf returns the segments of a night: first all rows, then the parts of the table in its order, then those of
 // each column. Expected counts are scaled to the night's own number of positive labels, so that segments are compared
 // with each other. counts is nil on the first night, which no earlier one judges; then there are none.
@@ -118,7 +126,7 @@ func segmentsOf(counts *segment.Counts) []SegmentCounts {
 	}
 	for i := range out {
 		s := &out[i]
-		s.Expected, s.Slope, s.Info = round3(s.Expected), round3(s.Slope), round3(s.Info)
+		s.Expected, s.Slope, s.Info, s.Noise = round3(s.Expected), round3(s.Slope), round3(s.Info), round3(s.Noise)
 	}
 	return out
 }
@@ -246,7 +254,7 @@ type usualSegment struct {
 	nights             int
 	positive, expected float64
 	share              float64 // of the night's rows
-	slope, info        float64
+	slope, info, noise float64
 }
 
 // spread is by how much a column's segments vary from night to night beyond chance, as variances: of the logarithm of
@@ -356,14 +364,14 @@ func (c *comparison) usualSegments() (map[segmentKey]usualSegment, map[string]sp
 			u := usual[key]
 			u.nights++
 			u.positive, u.expected = u.positive+s.Positive, u.expected+s.Expected
-			u.slope, u.info = u.slope+s.Slope, u.info+s.Info
+			u.slope, u.info, u.noise = u.slope+s.Slope, u.info+s.Info, u.noise+s.slopeVariance()
 			u.share += s.Rows / max(1, p.Segments[0].Rows)
 			usual[key] = u
 		}
 	}
 
 	// Estimate the variance by moments: the squared deviation of each night from the segment's sum, less the variance
-	// that chance explains (e of a count, s.Info of a slope), relative to the squared size. Large segments weigh
+	// that chance explains (e of a count, slopeVariance of a slope), relative to the squared size. Large segments weigh
 	// most. As a night is part of its own sum, deviations are too small by the factor left.
 	type moments struct{ rate, rateWeight, slope, slopeWeight float64 }
 	sums := map[string]*moments{}
@@ -384,7 +392,7 @@ func (c *comparison) usualSegments() (map[segmentKey]usualSegment, map[string]sp
 			m.rateWeight += e * e
 			if u.info > 0 {
 				d := s.Slope - s.Info*u.slope/u.info
-				m.slope += (d*d - s.Info) / left
+				m.slope += (d*d - s.slopeVariance()) / left
 				m.slopeWeight += s.Info * s.Info
 			}
 		}
@@ -432,7 +440,8 @@ func rateSuspect(counts SegmentCounts, usual usualSegment, apart, entropy float6
 // the variance of the slope from night to night, entropy that of all labels in nats. Info of both must be above 0.
 func slopeSuspect(counts SegmentCounts, usual usualSegment, apart, entropy float64) suspect {
 	excess := counts.Slope/counts.Info - usual.slope/usual.info
-	z := excess / math.Sqrt(1/counts.Info+1/usual.info+apart)
+	chance := counts.slopeVariance()/(counts.Info*counts.Info) + usual.noise/(usual.info*usual.info)
+	z := excess / math.Sqrt(chance+apart)
 	loss := sure(z) * counts.Info * excess * excess / 2 / entropy // the log-likelihood is quadratic near its maximum
 	return suspect{segment: counts, slope: excess, isSlope: true, z: z, loss: loss}
 }
@@ -515,7 +524,7 @@ func (s suspect) describe() (Code, string) {
 // -1: the ratio must be nearer to -2, and below -1 by more than four standard errors.
 func (s *SegmentCounts) inverted() bool {
 	b := s.Slope / s.Info
-	return b < -1.5 && (b+1)*math.Sqrt(s.Info) < -4
+	return b < -1.5 && (b+1)*s.Info/math.Sqrt(s.slopeVariance()) < -4
 }
 
 // nameSegment returns the beginning of a sentence that says which rows the segment has; empty if it is all rows.

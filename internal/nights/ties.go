@@ -9,8 +9,8 @@ import (
 const tieCodes = 16
 
 // reduceCodes returns a copy of the codes of the column's values (columnEncoder) with fewer different ones, all below
-// tieCodes: ranges of numbers are joined, and levels that are not among the most frequent share code 1, that of other
-// levels. Code 0 stays that of a missing value.
+// tieCodes: ranges of numbers are joined, with the peaks that are in them, and levels that are not among the most
+// frequent share code 1, that of other levels. Code 0 stays that of a missing value.
 func (c *Column) reduceCodes(codes []uint8) []uint8 {
 	out := slices.Clone(codes)
 	for i, code := range codes {
@@ -18,7 +18,11 @@ func (c *Column) reduceCodes(codes []uint8) []uint8 {
 		case c.byLevels() && code >= tieCodes:
 			out[i] = 1
 		case c.Kind == Number && !c.byLevels() && code > 0:
-			out[i] = uint8(1 + (int(code)-1)*(tieCodes-1)/steps)
+			at := int(code) - 1
+			if at >= steps {
+				at = c.rangeOf(c.Peaks[at-steps].Number)
+			}
+			out[i] = uint8(1 + at*(tieCodes-1)/steps)
 		}
 	}
 	return out

@@ -92,7 +92,8 @@ func (p *Profile) fitOdds(w *worker, codes [][]uint8, labels []float32) {
 
 func sigmoid(logit float64) float64 { return 1 / (1 + math.Exp(-logit)) }
 
-// restKnown is the share of rows with other levels than those kept, below which the levels of a column count as known.
+// restKnown is the share of rows with levels that were not kept, or are not known, below which the levels of a column
+// count as known.
 const restKnown = 0.2
 
 // levelKnown is how many positive rows the nights must have had, at their mean rates, for a level to be known.
@@ -173,6 +174,39 @@ func (w *Witness) expectedPositives(column, text string) float64 {
 	return n
 }
 
+// unknownShare is the mean share of the nights' rows whose level of a column was not kept or is not known (levelKnown).
+func (w *Witness) unknownShare(column string) float64 {
+	share, nights := 0.0, 0
+	for _, p := range w.nights {
+		k := p.column(column)
+		if k == nil {
+			continue
+		}
+		nights++
+		share += k.Rest
+		for _, l := range k.Levels {
+			if w.expectedPositives(column, l.Text) < levelKnown {
+				share += l.Share
+			}
+		}
+	}
+	return share / float64(max(nights, 1))
+}
+
+// namesNights reports whether a column has one value in all rows of a night and another one on another night, such as
+// the day of the month: tonight's value is new then, and those of earlier nights say nothing about it.
+func (w *Witness) namesNights(column string) bool {
+	values := map[string]bool{}
+	for _, p := range w.nights {
+		k := p.column(column)
+		if k == nil || !k.constant() || len(k.Levels) == 0 {
+			return false
+		}
+		values[k.Levels[0].Text] = true
+	}
+	return len(values) > 1
+}
+
 // Levels implements segment.Scorer. It returns a column's levels on the last nights, and log odds, averaged over the
 // nights: first of a missing value, then of any other level, then of each of levels. NaN stands for those of which
 // too little is known. Both are nil for a column that no night's model has by levels. Results are kept, and shared by
@@ -185,7 +219,7 @@ func (w *Witness) Levels(column string) (levels []string, odds []float32) {
 	// All levels of the nights' models, those of the newest night first.
 	seen := map[string]bool{}
 	for _, p := range w.nights {
-		if k := p.column(column); k != nil && k.byLevels() && k.Odds != nil {
+		if k := p.column(column); k != nil && k.byLevels() && k.Odds != nil && !w.namesNights(column) {
 			for _, l := range k.Levels {
 				if !seen[l.Text] && len(levels) < segment.MaxLevels {
 					seen[l.Text] = true
@@ -211,14 +245,11 @@ func (w *Witness) Levels(column string) (levels []string, odds []float32) {
 			})
 		}
 
-		// Other levels: if those kept have nearly all rows, a new one, such as a new campaign, can have any rate.
+		// Other levels: if nearly all rows have known ones, a new one, such as a new campaign, can have any rate. Where
+		// many rows have rare levels, such as the airports of a small table, what these add is near 0, and without
+		// their rows few would be left to judge the night by.
 		others := oddsOf(func(*Column) int { return 1 })
-		if w.meanOdds(func(p *Profile) (float64, bool) {
-			if k := p.column(column); k != nil {
-				return k.Rest, true
-			}
-			return 0, false
-		}) < restKnown {
+		if w.unknownShare(column) < restKnown {
 			others = float32(math.NaN())
 		}
 		odds = append(odds, oddsOf(func(*Column) int { return 0 }), others)
@@ -242,8 +273,28 @@ func (w *Witness) Levels(column string) (levels []string, odds []float32) {
 	return levels, odds
 }
 
+// codeWithin returns the code (columnEncoder) of most numbers above low and up to high, of low itself, too, if closed:
+// that of the highest peak among them, or else of the range with the middle.
+func (c *Column) codeWithin(low, high float64, closed bool) int {
+	code, share := 0, 0.0
+	for i, p := range c.Peaks {
+		inside := p.Number <= high && (p.Number > low || closed && p.Number == low)
+		if at := steps + 1 + i; inside && p.Share > share && at < len(c.Odds) { // peaks of older records have no odds
+			code, share = at, p.Share
+		}
+	}
+	if share > 0 {
+		return code
+	}
+	middle := low + (high-low)/2
+	if c.Whole {
+		middle = math.Round(middle)
+	}
+	return c.rangeOf(middle) + 1
+}
+
 // Odds implements segment.Scorer. It returns, for each bin of a numeric feature, the log odds that the nights' models
-// add for the middle of the bin, averaged. Those models have ranges of their own, other ones each night. It is nil for
+// add for most of its numbers, averaged. Those models have ranges of their own, other ones each night. It is nil for
 // other features, and if no model has the column.
 func (w *Witness) Odds(feature *dataset.Feature) []float32 {
 	if feature.Kind != dataset.Numeric || feature.From != nil || feature.Range == nil {
@@ -269,11 +320,7 @@ func (w *Witness) Odds(feature *dataset.Feature) []float32 {
 			if bin == feature.MissingBin {
 				return k.Odds[0], true
 			}
-			middle := low + (high-low)/2
-			if k.Whole {
-				middle = math.Round(middle)
-			}
-			return k.Odds[k.rangeOf(middle)+1], true
+			return k.Odds[k.codeWithin(low, high, bin == 0)], true
 		})
 	}
 	if !found {

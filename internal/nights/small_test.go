@@ -1,0 +1,204 @@
+package nights_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/nights"
+)
+
+// stageAfter stages a table as tonight's, with the witness of the nights before.
+func stageAfter(t *testing.T, text string, before []*nights.Profile) night {
+	t.Helper()
+	o := ingest.Options{}
+	if w := nights.NewWitness(before, false); w != nil {
+		o.Witness = w
+	}
+	r, err := staged(t, []byte(text), func(file string) []byte {
+		return []byte("name: t\nsource: " + file +
+			"\nlabel: y\nencodings: none\nsplit: {by: random, train: 0.5, valid: 0.5}\n")
+	}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nightOf(t, r)
+}
+
+// honest makes as many nights as numbers, each after those before it, and reports those that are held back.
+func honest(t *testing.T, numbers int, table func(day uint64) string) []*nights.Profile {
+	t.Helper()
+	var before []*nights.Profile
+	for day := range uint64(numbers) {
+		tonight := stageAfter(t, table(day), before)
+		if day > 0 {
+			if found := compare(t, tonight, before); nights.Blocked(found) {
+				t.Errorf("day %d: found %v, expected nothing that blocks", day, found)
+			}
+		}
+		before = append(before, tonight.profile)
+	}
+	return before
+}
+
+// TestNightsOfRareLevels: of 1,500 flights between 100 airports a night no airport has the rows to be known by itself,
+// and labels that belong to other rows, or that a carrier has lost, are held back nevertheless. The day and the batch,
+// which all rows of a night have in common, hold back none, and leave all rows to be judged.
+func TestNightsOfRareLevels(t *testing.T) {
+	flights := func(day uint64, change func(random *rand.Rand, late []bool, carrier []int)) string {
+		fixed := rand.New(rand.NewPCG(1, 1))
+		appeal := make([]float64, 210)
+		for i := range appeal {
+			appeal[i] = 0.7 * fixed.NormFloat64()
+		}
+		random := rand.New(rand.NewPCG(day, 2))
+		const rows = 1500
+		late, carrier, from, to := make([]bool, rows), make([]int, rows), make([]int, rows), make([]int, rows)
+		hour := make([]float64, rows)
+		for i := range rows {
+			carrier[i], from[i], to[i] = random.IntN(10), random.IntN(100), random.IntN(100)
+			hour[i] = 6 + 16*random.Float64()
+			z := appeal[carrier[i]] + appeal[10+from[i]] + appeal[110+to[i]] + 0.15*(hour[i]-14) - 1.7
+			late[i] = random.Float64() < 1/(1+math.Exp(-z))
+		}
+		change(random, late, carrier)
+		var b strings.Builder
+		b.WriteString("y,carrier,from,to,hour,day,batch\n")
+		for i := range rows {
+			y := 0
+			if late[i] {
+				y = 1
+			}
+			fmt.Fprintf(&b, "%d,c%d,f%d,t%d,%.2f,%d,b%d\n", y, carrier[i], from[i], to[i], hour[i], 28+day, day)
+		}
+		return b.String()
+	}
+	before := honest(t, 9, func(day uint64) string { return flights(day, func(*rand.Rand, []bool, []int) {}) })
+	for name, change := range map[string]func(*rand.Rand, []bool, []int){
+		"shuffled": func(random *rand.Rand, late []bool, _ []int) {
+			random.Shuffle(len(late), func(i, j int) { late[i], late[j] = late[j], late[i] })
+		},
+		"swapped": func(_ *rand.Rand, late []bool, _ []int) {
+			for i := range late {
+				late[i] = !late[i]
+			}
+		},
+		"lost of a carrier": func(_ *rand.Rand, late []bool, carrier []int) {
+			for i := range late {
+				late[i] = late[i] && carrier[i] != 1
+			}
+		},
+		"lost, a third": func(random *rand.Rand, late []bool, _ []int) {
+			for i := range late {
+				late[i] = late[i] && random.IntN(3) > 0
+			}
+		},
+	} {
+		if found := compare(t, stageAfter(t, flights(9, change), before), before); !nights.Blocked(found) {
+			t.Errorf("labels %s: found %v, expected something that blocks", name, found)
+		}
+	}
+}
+
+// TestNightsThatAreAllButCertain: labels follow from two columns but for one row in two hundred, and half of a column's
+// rows have the number 1, a tenth .99 and a tenth .98. A night like all others is not held back for the few rows that
+// are otherwise, nor because a quantile happens to meet .98 and not .99; shuffled labels are.
+func TestNightsThatAreAllButCertain(t *testing.T) {
+	connections := func(day uint64, shuffle bool) string {
+		random := rand.New(rand.NewPCG(day, 7))
+		const rows = 2000
+		y, rate := make([]int, rows), make([]float64, rows)
+		bytes := make([]int, rows)
+		for i := range rows {
+			y[i] = random.IntN(5) / 2 % 2
+			bytes[i] = int(math.Exp(5 + 2*random.NormFloat64()))
+			if y[i] == 1 {
+				bytes[i] = 1032 * (1 + random.IntN(2))
+			}
+			switch u := random.IntN(100); {
+			case u < 50+20*y[i]:
+				rate[i] = 1
+			case u < 75:
+				rate[i] = 0.99
+			case u < 85:
+				rate[i] = 0.98
+			default:
+				rate[i] = float64(random.IntN(97)) / 100
+			}
+			if random.IntN(200) == 0 {
+				y[i] = 1 - y[i]
+			}
+		}
+		if shuffle {
+			random.Shuffle(rows, func(i, j int) { y[i], y[j] = y[j], y[i] })
+		}
+		var b strings.Builder
+		b.WriteString("y,bytes,rate,count\n")
+		for i := range rows {
+			fmt.Fprintf(&b, "%d,%d,%.2f,%d\n", y[i], bytes[i], rate[i], random.IntN(500))
+		}
+		return b.String()
+	}
+	before := honest(t, 14, func(day uint64) string { return connections(day, false) })
+	if found := compare(t, stageAfter(t, connections(14, true), before), before); !nights.Blocked(found) {
+		t.Errorf("shuffled labels: found %v, expected something that blocks", found)
+	}
+}
+
+// TestAnotherOnlyValue: a column with one value in all rows may have another one tonight, which is told the first time.
+func TestAnotherOnlyValue(t *testing.T) {
+	table := func(day uint64, currency string, batch int) string {
+		random := rand.New(rand.NewPCG(day, 3))
+		var b strings.Builder
+		b.WriteString("y,x,currency,batch\n")
+		for range 1000 {
+			fmt.Fprintf(&b, "%d,%.3f,%s,%d\n", random.IntN(2), random.NormFloat64(), currency, batch)
+		}
+		return b.String()
+	}
+	before := honest(t, 4, func(day uint64) string { return table(day, "EUR", 100+int(day)) })
+	tonight := stageAfter(t, table(4, "USD", 104), before)
+	found := compare(t, tonight, before)
+	if len(found) != 1 || found[0].Level != nights.Warning || found[0].Column != "currency" {
+		t.Errorf("another currency, the next batch: found %v, expected one warning, about the currency", found)
+	}
+}
+
+// TestLabelsThatWander: where the label's mean is a third higher or lower from one night to the next, as with delays by
+// the weather, such nights go on once a few have been seen; one with four of five positive labels lost does not.
+func TestLabelsThatWander(t *testing.T) {
+	table := func(seed, day uint64, kept float64) string {
+		random := rand.New(rand.NewPCG(day, seed))
+		rate := 0.15 * math.Exp(0.3*random.NormFloat64())
+		var b strings.Builder
+		b.WriteString("y,x,hour\n")
+		for range 2000 {
+			hour := 6 + 16*random.Float64()
+			y := 0
+			if random.Float64() < kept*rate*(0.4+1.2*(hour-6)/16) {
+				y = 1
+			}
+			fmt.Fprintf(&b, "%d,%.3f,%.2f\n", y, random.NormFloat64(), hour)
+		}
+		return b.String()
+	}
+	const known = 3 // nights after which their means have been seen to wander
+	for seed := uint64(11); seed <= 12; seed++ {
+		var before []*nights.Profile
+		for day := range uint64(14) {
+			tonight := stageAfter(t, table(seed, day, 1), before)
+			if day >= known {
+				if found := compare(t, tonight, before); nights.Blocked(found) {
+					t.Errorf("seed %d, day %d: found %v, expected nothing that blocks", seed, day, found)
+				}
+			}
+			before = append(before, tonight.profile)
+		}
+		if found := compare(t, stageAfter(t, table(seed, 14, 0.2), before), before); !nights.Blocked(found) {
+			t.Errorf("seed %d, four of five labels lost: found %v, expected something that blocks", seed, found)
+		}
+	}
+}
