@@ -60,7 +60,7 @@ var ceilings = map[string]int{
 	"internal/random":              9,
 	"internal/registry":            1974,
 	"internal/scorer":              543,
-	"internal/search":              3319,
+	"internal/search":              3336,
 	"internal/slurm":               517,
 	"internal/strictjson":          255,
 	"internal/strictyaml":          609,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 88_927
+const maxLines = 88_944
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -117,8 +117,8 @@ func newAsker(r Ask) (*asker, error) {
 	return a, nil
 }
 
-// remember adds a trial: its configuration counts as tried, its result informs the model, and the next trial's number
-// is above it. It replaces values of k.Params by the space's spelling.
+// remember adds a trial: its configuration counts as tried unless the trial is in apart, its result informs the model,
+// and the next trial's number is above it.
 func (a *asker) remember(k sweep.Seen) {
 	k.Params = a.respell(normalizeNumbers(k.Params))
 	a.next = max(a.next, k.Trial+1)
@@ -159,6 +159,7 @@ func (a *asker) fromRandom() *Suggestion {
 	for i := range uint64(attempts) {
 		at := make([]float64, len(a.axes))
 		for j := range a.axes {
+			// 2^20 exceeds attempts, so no two trials share a key.
 			at[j] = unit(random(a.Seed, uint64(a.next)<<20+i, a.axes[j].name))
 		}
 		if params := a.config(at); a.usable(params) {

@@ -345,7 +345,8 @@ func begun(t *testing.T, s sweep.Search, total int, earlier ...sweep.Earlier) (*
 
 // TestBeginWarm: a sweep begins with the winners of earlier sweeps, in turn and newest first, which take half of its
 // trials. Winners of a sweep over other parameters, or outside of the bounds, are left out. The model then looks near
-// the earlier optimum.
+// the earlier optimum. The scores of the earlier sweeps new and old fall with the distance from x = 0.6 and 0.5, in
+// steps of 1/30.
 func TestBeginWarm(t *testing.T) {
 	s := sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}},
 		"y": {Uniform: []float64{0, 1}}}}

@@ -8,10 +8,10 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Begin lists the first trials of a sweep that learns, which do not depend on its results. They are the default
-// configuration, winners of earlier sweeps, and a portfolio if the parameters' names suggest boosted trees. Winners are
-// at most half of the trials. The portfolio is about a quarter if there are winners, else at most half. With the method
-// halton all trials are listed.
+// Begin lists the first trials of a sweep that learns, which do not depend on its results. The default configuration
+// comes first. With the methods auto and gp, winners of earlier sweeps follow, at most half of the trials. With auto, a
+// portfolio follows if the parameters' names suggest boosted trees: about a quarter of the trials if there are earlier
+// sweeps, else at most half. With the method halton all trials are listed.
 //
 // known are the trials that the plan has already, and total is how many it shall have. complete returns a configuration
 // with all parameters, or an error if it cannot be trained. The trials that Begin returns have complete parameters and
@@ -72,8 +72,8 @@ func (a *asker) byDefault(p *sweep.Plan, complete func(sweep.Params) (sweep.Para
 }
 
 // suggestBeginning returns the next trial that depends on no result of the sweep, or nil if the next one is to be
-// decided later. after is how many Begin has suggested so far, and wanted is how many trials the sweep has beside the
-// ones it was given.
+// decided later. after is how many trials Begin has listed so far without the default, and wanted is how many trials
+// the sweep has beside the ones that Begin was given.
 func (a *asker) suggestBeginning(method string, after, wanted int) *Suggestion {
 	switch method {
 	case sweep.MethodHalton:
@@ -83,14 +83,18 @@ func (a *asker) suggestBeginning(method string, after, wanted int) *Suggestion {
 		return nil
 	}
 
-	half := after < wanted/2
-	for _, w := range a.warm {
-		if !a.isTried(w.params) && half {
-			return suggest(SourceWarm, w.params, "number %d of %s, with %s", w.rank, w.from,
-				sweep.Score(a.sign()*w.score, 0))
+	inFirstHalf := after < wanted/2
+	if inFirstHalf {
+		for _, w := range a.warm {
+			if !a.isTried(w.params) {
+				return suggest(SourceWarm, w.params, "number %d of %s, with %s", w.rank, w.from,
+					sweep.Score(a.sign()*w.score, 0))
+			}
 		}
 	}
-	if method == sweep.MethodAuto && (half || len(a.history.earlier) > 0) {
+
+	// With earlier results, fromPortfolio itself bounds its share of the trials.
+	if method == sweep.MethodAuto && (inFirstHalf || len(a.history.earlier) > 0) {
 		return a.fromPortfolio(wanted)
 	}
 	return nil

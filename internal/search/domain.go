@@ -158,7 +158,7 @@ func (a *axis) clamp(u float64) float64 {
 }
 
 // value returns the value at position u of the axis: a level or, for a number, what the sampler makes of random bits
-// that stand for u.
+// that stand for u. These are the upper 53 of 64, which unit turns into a position: value inverts that.
 func (a *axis) value(u float64) any {
 	u = a.clamp(u)
 	if a.levels != nil {
@@ -168,8 +168,9 @@ func (a *axis) value(u float64) any {
 }
 
 // positionOf returns the position of a value on the axis. Numbers beyond the bounds have positions below 0 or above 1,
-// since a person may have tried them in an earlier search. A level, or a step, is at the middle of its interval. ok is
-// false for a value that has no position: an unknown level, or what is not a number.
+// since a person may have tried them in an earlier search. A level, or a step of an axis that is not logarithmic, is at
+// the middle of its interval. ok is false for a value that has no position: an unknown level, what is not a finite
+// number, and on a logarithmic axis 0 and less.
 func (a *axis) positionOf(v any) (u float64, ok bool) {
 	v = sweep.ToFloat(v)
 	if a.levels != nil {
@@ -190,7 +191,8 @@ func (a *axis) positionOf(v any) (u float64, ok bool) {
 }
 
 // respell replaces values of params, in place, by the space's own spelling of them, and returns params. A choice may be
-// written in the plan as "1", where trials have the trainer's 1. Values that the axis knows as they are stay.
+// written in the plan as "1", where trials have the trainer's 1. On an axis of numbers the text of one becomes the
+// number. Values that the axis knows as they are stay, as do those that no spelling matches.
 func (d *domain) respell(params sweep.Params) sweep.Params {
 	for j := range d.axes {
 		a := &d.axes[j]
@@ -211,8 +213,9 @@ func (d *domain) respell(params sweep.Params) sweep.Params {
 	return params
 }
 
-// number returns a value that is a number or the text of one.
-func number(v any) (float64, bool) {
+// number returns the number that a value is or is the text of. ok is false for anything else, also for the texts of NaN
+// and of infinity.
+func number(v any) (x float64, ok bool) {
 	switch v := v.(type) {
 	case float64:
 		return v, true
@@ -223,8 +226,9 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// snap returns the position that positionOf has for the value at u: on an axis of levels or steps the middle of the
-// interval that u is in, so that equal values have equal positions.
+// snap returns the position that positionOf has for the value at u, so that equal values have equal positions. On an
+// axis of levels or steps this is the middle of the interval that u is in. On an axis of real numbers it is u itself,
+// within the bounds.
 func (a *axis) snap(u float64) float64 {
 	u = a.clamp(u)
 	switch {
@@ -238,7 +242,8 @@ func (a *axis) snap(u float64) float64 {
 	return (math.Floor(u*n) + 0.5) / n
 }
 
-// contains reports whether a value is on the axis.
+// contains reports whether a value is one of the axis's levels or, for a number, within its bounds. Between two steps
+// counts as within, and so does half a step beyond either end.
 func (a *axis) contains(v any) bool {
 	u, ok := a.positionOf(v)
 	if !ok {
@@ -263,8 +268,8 @@ func (d *domain) config(at []float64) sweep.Params {
 	return params
 }
 
-// locate returns the position of a configuration; ok is false if a value is not in the space, or a parameter is
-// missing.
+// locate returns the position of a configuration, also of one with numbers beyond the bounds. ok is false if a value
+// has no position, or if a parameter is missing; parameters that are no axis do not matter.
 func (d *domain) locate(params sweep.Params) (p point, ok bool) {
 	p.params = params
 	p.at = make([]float64, len(d.axes))

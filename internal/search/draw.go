@@ -43,6 +43,8 @@ func newSampler(name string, d sweep.Distribution) (sampler, error) {
 	case len(d.LogInt) == 2 && 1 <= d.LogInt[0] && d.LogInt[0] <= d.LogInt[1] && d.LogInt[1] <= maxWhole:
 		return logInt(name, d.LogInt[0], d.LogInt[1]), nil
 	case len(d.Step) == 3 && d.Step[0] <= d.Step[1] && d.Step[2] > 0 && (d.Step[1]-d.Step[0])/d.Step[2] <= 1e6:
+		// The upper bound is a value if whole steps lead to it, up to rounding: hence the 1e-9. Values are rounded to
+		// 12 digits, so that 0.1 + 2 x 0.1 is 0.3.
 		low, step := d.Step[0], d.Step[2]
 		size := uint64(math.Floor((d.Step[1]-low)/step+1e-9)) + 1
 		return newCountedSampler(name, size, func(i uint64) any { return round(low+float64(float64(i)*step), 12) }), nil
@@ -72,8 +74,8 @@ func choice(name string, values []any) sampler {
 
 // uniform returns a sampler that draws numbers evenly from low to high, without high, and rounds them to a few digits.
 func uniform(name string, low, high float64) sampler {
-	// A range that is narrow for the size of its numbers gets more digits, so that it still has a hundred thousand
-	// values.
+	// A range that is narrow for the size of its numbers gets more digits, so that it still has ten thousand values or
+	// more: from 100 to 101, for instance, seven digits.
 	largest := math.Max(math.Abs(low), math.Abs(high))
 	precision := max(digits, int(math.Floor(math.Log10(largest)))-int(math.Floor(math.Log10(high-low)))+digits-1)
 	return sampler{name: name, draw: func(r uint64) any {
@@ -132,8 +134,8 @@ func random(seed, draw uint64, name string) uint64 {
 		hash = (hash ^ uint64(name[i])) * 0x100000001b3
 	}
 	x := rng.Mix(seed + rng.Step)
-	x = rng.Mix(x ^ draw + rng.Step)
-	return rng.Mix(x ^ hash + rng.Step)
+	x = rng.Mix((x ^ draw) + rng.Step)
+	return rng.Mix((x ^ hash) + rng.Step)
 }
 
 // space is the product of the parameters in search.random, or of a grid's.
@@ -164,14 +166,15 @@ func newSpace(s sweep.Search) (space, error) {
 // productOf returns the space of all combinations of the samplers' values. Without samplers it has no configuration.
 // Its size is 0 if a sampler's is, or if the product does not fit in 64 bits.
 func productOf(samplers []sampler) space {
-	sp := space{samplers: samplers, size: min(1, uint64(len(samplers)))}
+	size := min(1, uint64(len(samplers)))
 	for _, one := range samplers {
-		overflow, n := bits.Mul64(sp.size, one.size)
-		if sp.size = n; overflow != 0 {
-			sp.size = 0
+		overflow, product := bits.Mul64(size, one.size)
+		size = product
+		if overflow != 0 {
+			size = 0 // and remains so
 		}
 	}
-	return sp
+	return space{samplers: samplers, size: size}
 }
 
 // countable reports whether the space can be enumerated.

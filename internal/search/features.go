@@ -64,7 +64,8 @@ func Sets(f *sweep.Features, limit int, seed uint64) (listed [][]bool, open int,
 	if f.Try == sweep.TryForward {
 		least += groups
 		for step := range groups - 1 {
-			if through := f.StepBegins(step+1) - len(listed); limit == 0 || len(listed)+through <= limit {
+			through := f.StepBegins(step+1) - len(listed) // open configurations up to the end of the step
+			if limit == 0 || len(listed)+through <= limit {
 				open = through
 			}
 		}
@@ -77,8 +78,8 @@ func Sets(f *sweep.Features, limit int, seed uint64) (listed [][]bool, open int,
 }
 
 // subsets draws at most limit different sets of groups, each group with probability one half. The set of all groups is
-// left out, and so is the empty set unless there are columns in no group. It returns fewer if it seems that there are
-// no more.
+// left out, and so is the empty set unless there are columns in no group. It returns fewer if maxSubsetMisses draws in
+// a row bring no new set, which says that there are hardly any more.
 func subsets(f *sweep.Features, limit int, seed uint64) (out [][]bool) {
 	groups := len(f.Groups)
 	had := map[string]bool{}
@@ -88,12 +89,14 @@ func subsets(f *sweep.Features, limit int, seed uint64) (out [][]bool) {
 	for misses := 0; len(out) < limit && misses < maxSubsetMisses; misses++ {
 		set, kept := make([]bool, groups), 0
 		for i := range set {
-			if set[i] = draw.Uint64()&1 == 1; set[i] {
+			set[i] = draw.Uint64()&1 == 1
+			if set[i] {
 				kept++
 			}
 		}
 
-		if key := fmt.Sprint(set); kept < groups && kept+f.Rest > 0 && !had[key] {
+		hasColumns := kept+f.Rest > 0
+		if key := fmt.Sprint(set); kept < groups && hasColumns && !had[key] {
 			had[key] = true
 			out, misses = append(out, set), 0
 		}
@@ -136,10 +139,11 @@ func selectGroups(p *sweep.Plan, step int, score func(configuration int) (float6
 		case best < 0:
 			return s, &SelectedError{fmt.Sprintf("the selection ended after %s: no trial of step %d has a score", set,
 				k+1)}
-		case s.known && (found == s.score || p.Maximize == (found < s.score)):
+		case s.known && (found == s.score || p.Maximize == (found < s.score)): // no better than without the group
 			return s, &SelectedError{fmt.Sprintf("the selection ended with %s, %s %.6g: the best of the others, %s, "+
 				"made it %.6g", set, p.Spec.Metric, s.score, names[best], found)}
 		}
+		// The reason is for the trials of the next step, k+1, which people count from 1.
 		s.reason = fmt.Sprintf("step %d: %s was the best of %d groups to add to %s, with %s %.6g", k+2, names[best],
 			len(names)-k, set, p.Spec.Metric, found)
 		s.kept[best], s.score, s.known = true, found, true

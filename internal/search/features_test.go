@@ -215,7 +215,7 @@ func TestForward(t *testing.T) {
 				"want the same", maximize, last, a, errA, b, errB)
 		}
 		if !strings.Contains(a.Reason, "step 3: a was the best of 3 groups to add to only c") {
-			t.Errorf("maximize %t: the reason is %q; want that a was the best of step 2", maximize, a.Reason)
+			t.Errorf("maximize %t: the reason is %q; want that a was the best to add, for step 3", maximize, a.Reason)
 		}
 
 		// Nothing but c helps: the selection is over after the second step.

@@ -24,8 +24,10 @@ func ChooseFinal(p *sweep.Plan, b sweep.Board, require []*Condition) (winner *sw
 		if row.Trial.Number != number {
 			continue
 		}
+		// The result's parameters are complete. Those of the plan are taken if it has none.
 		winner = row.Result
-		if params = maps.Clone(winner.Params); params == nil {
+		params = maps.Clone(winner.Params)
+		if params == nil {
 			params = maps.Clone(row.Trial.Params)
 		}
 	}

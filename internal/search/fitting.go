@@ -133,7 +133,8 @@ func (f *fitting) compute(x []float64) {
 	}
 
 	// The kernel of every pair, and slope, from which its gradient follows: the kernel's derivative by the logarithm of
-	// column g's length scale is slope times the pair's squared distance in g, times inverse[g].
+	// column g's length scale is slope times the pair's squared distance in g, times inverse[g]. (The derivative of
+	// matern(d) is -exp(-d) (1 + d) d/3, and that of d, by the logarithm, is -5/d times squared distance and inverse.)
 	pairs := len(f.between)
 	kernel, slope := make([]float64, pairs), make([]float64, pairs)
 	sums := make([]float64, pairs)
@@ -197,7 +198,8 @@ func (f *fitting) setDensity(x []float64, chol *mat.Cholesky, kernel, slope, inv
 	}
 
 	// The variance and the noise are on the diagonal of the covariance. Off it, the kernel is in proportion to the
-	// variance and to a power of rho.
+	// variance and to a power of rho. The derivative by a value's logarithm is the one by the value, times the value;
+	// by the logit of rho it is the one by rho, times rho (1 - rho).
 	f.grad[m] = v * trace / 2
 	f.grad[m+1] = (noise - minNoise) * trace / 2
 	for p, weight := range weights {

@@ -55,8 +55,9 @@ func Choose(p *sweep.Plan, b sweep.Board, require []*Condition) (chosen *sweep.R
 	return &best, ""
 }
 
-// findUnmet says which requirement a configuration does not meet, or may not; "" if it meets all. Requirements that
-// name facts of the refit, such as its bytes or its time, are left out, since they can only be checked later.
+// findUnmet says which requirement a configuration does not meet, or may not; "" if it meets all. The configuration has
+// all of its folds, and so a mean. Requirements that name facts of the refit, such as its bytes or its time, are left
+// out, since they can only be checked later.
 func findUnmet(c *sweep.Rated, require []*Condition) string {
 	facts := maps.Clone(c.Metrics)
 	facts["score"] = *c.Mean
@@ -96,9 +97,9 @@ func explainNoChoice(b sweep.Board) string {
 }
 
 // Drop says why the later folds of a configuration are not to be trained; "" if they are. A configuration is dropped if
-// one of its first folds has no score, or if it is significantly worse than the best over the first folds. The caller
-// has waited until the first folds of all configurations have ended, so the answer does not depend on the caller or the
-// time.
+// one of its first folds has no score, or if it is significantly worse than the best over the first folds. It has to be
+// one of b's. The caller has waited until the first folds of all configurations have ended, so the answer does not
+// depend on the caller or the time.
 func Drop(p *sweep.Plan, b sweep.Board, configuration int) string {
 	// Find the configuration, and the best of those that have all their first folds.
 	first := p.Folds.First

@@ -14,7 +14,8 @@ import (
 // three are trained first. scores are by configuration, then fold. 0, or a score that is missing at the end, is a fold
 // that has not ended. Configuration i has i+2 leaves, and its fold f took 10 f trees.
 func foldedBoard(maximize bool, scores ...[]float64) (*sweep.Plan, sweep.Board) {
-	// Five folds, each evaluated on two fold numbers and trained on the other eight.
+	// Five folds, each evaluated on two fold numbers and trained on the other eight, of which only the number matters
+	// here.
 	p := &sweep.Plan{Sweep: "s-1", Maximize: maximize,
 		Spec: sweep.Spec{Metric: "auc", Validate: &sweep.Validate{KFold: 5}}}
 	var rounds []sweep.Round
@@ -120,7 +121,7 @@ func TestChooseByRequirements(t *testing.T) {
 		"log_loss < 0.4": -1, "brier < 1": -1} {
 		r := must.Get(CompileRequire(text, func(m string) (string, error) { return m, nil }))(t)
 		c, none := Choose(p, b, []*Condition{r})
-		if want < 0 && c == nil && strings.Contains(none, text[:4]) {
+		if named := text[:4]; want < 0 && c == nil && strings.Contains(none, named) { // such as "brie" of brier
 			continue
 		}
 		if want < 0 || c == nil || c.Configuration != want {

@@ -25,7 +25,8 @@ func (r *Ask) scalarize(goals []sweep.Goal, trial int) string {
 	var all []*sweep.Seen
 	add := func(trials []sweep.Seen) {
 		for i := range trials {
-			if trials[i].Score = nil; len(trials[i].Values) == len(goals) {
+			trials[i].Score = nil
+			if len(trials[i].Values) == len(goals) {
 				all = append(all, &trials[i])
 			}
 		}
@@ -73,9 +74,9 @@ func weightsOf(seed uint64, trial int, goals []sweep.Goal) []float64 {
 	return weights
 }
 
-// onScale returns the losses of trials in goal number g, mapped to a scale from 0 for the best to 1 for the worst. They
-// are warped first, half by value and half by rank. Bytes of models, for instance, differ by orders of magnitude, and
-// by values alone all but the largest would look the same.
+// onScale returns the losses of trials in goal number g, mapped to a scale from 0 for the best to 1 for the worst; 0 if
+// all are equal. They are warped first, half by value and half by rank. Bytes of models, for instance, differ by orders
+// of magnitude, and by values alone all but the largest would look the same.
 func onScale(all []*sweep.Seen, g int, goal sweep.Goal) []float64 {
 	scores := make([]float64, len(all))
 	for i, k := range all {
@@ -86,9 +87,10 @@ func onScale(all []*sweep.Seen, g int, goal sweep.Goal) []float64 {
 	}
 	out := warpScores(scores)
 	best, worst := slices.Max(out), slices.Min(out)
-	for i, w := range out {
-		if out[i] = 0; best > worst {
-			out[i] = (best - w) / (best - worst)
+	for i, warped := range out {
+		out[i] = 0
+		if best > worst {
+			out[i] = (best - warped) / (best - worst)
 		}
 	}
 	return out

@@ -70,7 +70,7 @@ func TestPickOfSeveralObjectives(t *testing.T) {
 		t.Errorf("without the rule's first: %+v; want 5 first, and %v rejected", s, want)
 	}
 
-	// The smallest model first, among those at most twice as large as the best.
+	// By bytes first: of the two models at most twice as large as the smallest, the more precise one wins.
 	spec := twoGoals("100%")
 	spec.Pick.Best = "model_bytes"
 	p, b = boardOf(spec)

@@ -31,13 +31,16 @@ func initialDesign(point, points int) string {
 }
 
 // fromGP proposes the configuration with the largest expected improvement under a Gaussian process. Before there are
-// enough results to fit one, it proposes points of the Halton sequence. It returns nil if every parameter has a single
-// value, since there is nothing to model then.
+// enough results to fit one, it proposes points of the Halton sequence. If no candidate may be proposed, it draws at
+// random. It returns nil if every parameter has a single value, since there is nothing to model then, or if neither
+// the sequence nor random draws find anything new.
 func (a *asker) fromGP() *Suggestion {
 	// The initial design ends when its trials have ended. It also ends when all its points have been proposed, even if
 	// their results are still to come. A process needs two scores, since scores are standardized.
-	missing := a.initial() - len(a.history.finished) - len(a.history.failed)
-	if missing > 0 && a.next < a.initial() || len(a.history.finished)+len(a.history.earlier) < 2 {
+	ended := len(a.history.finished) + len(a.history.failed)
+	designing := ended < a.initial() && a.next < a.initial()
+	scores := len(a.history.finished) + len(a.history.earlier)
+	if designing || scores < 2 {
 		return a.fromHalton(initialDesign(a.next+1, a.initial()))
 	}
 
@@ -78,8 +81,9 @@ type fittedModel struct {
 	top      float64   // the best expectation among known and running points; improve sets it
 }
 
-// prepareRunning returns the running trials that the process takes into account. Each is prepared once and kept for
-// later proposals of the same request, between which trials are only added to the history.
+// prepareRunning returns the running trials that the process takes into account: all of them or, of more than
+// maxRunning, those that spreadLatest selects. Each is prepared once and kept for later proposals of the same request,
+// between which trials are only added to the history.
 func (m *fittedModel) prepareRunning(a *asker) []run {
 	pending := a.history.pending
 	m.prepared = append(m.prepared, make([]run, len(pending)-len(m.prepared))...)
@@ -140,7 +144,8 @@ func (a *asker) fitModel() *fittedModel {
 		z = append(z, worst)
 	}
 
-	// gather returns the selected observations as the process's data, and their configurations.
+	// gather returns the selected observations as the process's data, and their configurations. The score -Inf marks
+	// the failed ones.
 	gather := func(indices []int) (k known, points []point) {
 		for _, i := range indices {
 			doubt := 0.0
@@ -172,8 +177,9 @@ func (a *asker) fitModel() *fittedModel {
 const failureDoubt = 2
 
 // selectInformative returns the indices of at most limit observations, ascending. z are their values; higher is better.
-// Observations of earlier searches get their part of the limit (maxFromPast of maxModelled), and what this search's do
-// not fill. Within both groups the best are preferred, and the rest are spread: see bestAndSpread.
+// Observations of earlier searches get their part of the limit (maxFromPast of maxModelled), and this search's get the
+// rest. What one group does not fill goes to the other. Within both groups the best are preferred, and the rest are
+// spread: see bestAndSpread.
 func selectInformative(observed []observation, z []float64, limit int) []int {
 	var own, past []int
 	for i, o := range observed {
@@ -268,7 +274,11 @@ func (m *fittedModel) improve(a *asker) *candidate {
 		places = append(places, u)
 	}
 	for i := range budget / 3 {
-		places = append(places, a.mutate(rng, from[i%len(from)], []float64{0.05, 0.15}[i/len(from)%2]))
+		sigma := 0.05
+		if odd := i/len(from)%2 == 1; odd { // every other time around
+			sigma = 0.15
+		}
+		places = append(places, a.mutate(rng, from[i%len(from)], sigma))
 	}
 	best := m.evaluate(a, places, nil)
 
@@ -289,9 +299,13 @@ func (m *fittedModel) improve(a *asker) *candidate {
 	return best[0]
 }
 
-// mutate returns a position near another. In half of the calls all axes move. In the other half one axis that is drawn
-// moves, and each other one with a probability of 0.2. sigma is the standard deviation of a move along an ordered axis,
-// whose length is 1. On an axis without an order, a move draws any level.
+// mutate returns a position near another, at.
+//
+// In half of the calls all ordered axes move, and each unordered one with a probability of 0.1. In the other half one
+// axis that is drawn moves, and each other one with a probability of 0.2.
+//
+// sigma is the standard deviation of a move along an ordered axis, whose length is 1; on an axis of few values it is
+// more. A move stays within the bounds. On an unordered axis, it draws any level.
 func (a *asker) mutate(rng *rand.Rand, at []float64, sigma float64) []float64 {
 	u := slices.Clone(at)
 	few := rng.IntN(2) == 0
@@ -313,9 +327,7 @@ func (a *asker) mutate(rng *rand.Rand, at []float64, sigma float64) []float64 {
 			u[j] = rng.Float64()
 		case axis.ordered:
 			u[j] += step * rng.NormFloat64()
-			if u[j] < 0 || u[j] > 1 {
-				u[j] = min(max(u[j], 0), below1)
-			}
+			u[j] = min(max(u[j], 0), below1)
 		}
 	}
 	return u
@@ -378,11 +390,13 @@ func (m *fittedModel) evaluate(a *asker, places [][]float64, before []*candidate
 // the improvement itself is too small for a float64, its logarithm still tells candidates apart.
 func logImprovement(mean, std float64) float64 {
 	g := mean / std
-	density := math.Exp(-g*g/2) / math.Sqrt(2*math.Pi)
-	switch {
-	case g > -5:
+	if g > -5 {
+		// The improvement is std x (density(g) + g x the distribution function at g), of the normal distribution.
+		density := math.Exp(-g*g/2) / math.Sqrt(2*math.Pi)
 		return math.Log(std * (density + g*math.Erfc(-g/math.Sqrt2)/2))
-	default: // the two terms cancel: the first two terms of the asymptotic series of what remains
-		return math.Log(std) - g*g/2 - math.Log(2*math.Pi)/2 - 2*math.Log(-g) + math.Log1p(-3/(g*g))
 	}
+
+	// The two terms nearly cancel, and little of their precision would remain. The asymptotic series of their sum
+	// begins with density(g) / g^2 x (1 - 3/g^2).
+	return math.Log(std) - g*g/2 - math.Log(2*math.Pi)/2 - 2*math.Log(-g) + math.Log1p(-3/(g*g))
 }

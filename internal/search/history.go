@@ -149,7 +149,8 @@ func warpScores(scores []float64) []float64 {
 	}
 	mean, std := stat.PopMeanStdDev(clipped, nil)
 
-	// Equal scores get the mean of their ranks, first to last.
+	// Equal scores get the mean of their ranks, first to last, counted from 0. The quantile is at the middle of the
+	// rank's interval, which is never 0 or 1.
 	out := make([]float64, n)
 	for i, s := range scores {
 		first, _ := slices.BinarySearch(sorted, s)

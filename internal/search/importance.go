@@ -147,7 +147,8 @@ func newMarginal(values []float64, categories int, logarithmic bool) *marginal {
 	return s
 }
 
-// toGrid replaces the values by their cells, 0 to gridCells-1, between the smallest and the largest value.
+// toGrid replaces the values by their cells, 0 to gridCells-1, between the smallest and the largest value. If all are
+// equal, they are in cell 0.
 func (s *marginal) toGrid(logarithmic bool) {
 	if logarithmic {
 		s.toLog()
@@ -185,6 +186,8 @@ func (s *marginal) toLog() {
 // normal kernels, for categories it is their frequencies. A uniform part of the weight evenly is mixed in, so that no
 // cell is empty and a ratio of two densities is finite.
 func (s *marginal) density(trials []int) []float64 {
+	// Each trial adds 1 below. So n trials and n x evenly / (1 - evenly) are n / (1 - evenly) in all, of which the
+	// uniform part is the share evenly.
 	out := make([]float64, s.cells)
 	for i := range out {
 		out[i] = evenly / (1 - evenly) * float64(len(trials)) / float64(s.cells)
@@ -205,9 +208,10 @@ func (s *marginal) density(trials []int) []float64 {
 	return out
 }
 
-// bandwidth returns the standard deviation of the kernels for some trials, in cells. It is Scott's rule, with the
-// smaller of the standard deviation and what the quartiles say it is (the interquartile range of a normal distribution
-// is 1.34 of them), which outliers do not widen.
+// bandwidth returns the standard deviation of the kernels for some trials, in cells. It is Scott's rule, 1.059 (the
+// fifth root of 4/3) standard deviations divided by the fifth root of the number of trials, but at least narrowest. The
+// standard deviation is the smaller of the trials' own and what the quartiles say it is, which outliers do not widen
+// (the interquartile range of a normal distribution is 1.34 of them). Quartiles that are equal say nothing.
 func (s *marginal) bandwidth(trials []int) float64 {
 	const narrowest = 0.5 / 1.64 // leaves a tenth of a kernel outside of its own cell
 	at := make([]float64, len(trials))

@@ -42,7 +42,8 @@ func decidePopulation(p *sweep.Plan, trial int, seen []sweep.Seen, refused []swe
 	size := p.Spec.Search.Population
 	first := p.Generation(trial) * size // the first trial of this generation
 	if first > 0 {
-		if b.before = b.rankGeneration(first-size, seen); len(b.before) == 0 {
+		b.before = b.rankGeneration(first-size, seen)
+		if len(b.before) == 0 {
 			return Suggestion{},
 				&SelectedError{fmt.Sprintf("the population has died out: no trial of generation %d has a model",
 					first/size)}

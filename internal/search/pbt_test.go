@@ -210,7 +210,9 @@ func TestPopulationOfFew(t *testing.T) {
 }
 
 // TestPopulationMovesSmallNumbers: whole and stepped numbers that a factor of 0.8 or 1.25 would leave where they are
-// move by one step, as far as the bounds allow. want has all values that come out over 40 seeds.
+// move by one step, as far as the bounds allow. want has all values that come out over 40 seeds. The trial that is
+// decided is 6, of the second generation of five: trial 1 before it has no model, so that it continues trial 0, the
+// only one with a model.
 func TestPopulationMovesSmallNumbers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		d    sweep.Distribution

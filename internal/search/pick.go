@@ -11,7 +11,8 @@ import (
 // Selection is the order in which trials may win, with reasons.
 type Selection struct {
 	Candidates []int // numbers of the trials that may win, best first; the first is the winner
-	// trials at least as good as the winner that may not win, best first; all if there is no winner
+	// Trials that may not win although they are done, best first: those that rank before the winner. With several
+	// objectives, or without a winner, it has all that may not win.
 	Rejected []sweep.Rejected
 	Reason   string // why the winner wins, or why there is none, for people
 }
@@ -56,11 +57,13 @@ func Pick(p *sweep.Plan, b sweep.Board, metric string, require []*Condition, exc
 		s.Reason = fmt.Sprintf("no trial can win: %d done, of which %d passed over; %d ended without a model; %d have "+
 			"not ended", b.Done, passed, b.Failed, b.Waiting)
 	case several:
-		if s.Reason = sortByGoals(&p.Spec, eligible); passed > 0 {
+		s.Reason = sortByGoals(&p.Spec, eligible)
+		if passed > 0 {
 			s.Reason += fmt.Sprintf("; of the others, %d may not win", passed)
 		}
 	default:
-		if s.Reason = explainByScore(p, b, metric, eligible); passed > 0 {
+		s.Reason = explainByScore(p, b, metric, eligible)
+		if passed > 0 {
 			s.Reason += fmt.Sprintf("; %d that ranked higher may not win", passed)
 		}
 	}

@@ -92,7 +92,8 @@ const portfolioShare = 0.25
 
 // fromPortfolio proposes the next configuration of the portfolio that has not been tried. A first search goes through
 // all of them. A search that knows earlier ones gives them at most portfolioShare of its trials, which are total in
-// number. It returns nil if none is left, or if the parameters' names do not suggest boosted trees.
+// number. It returns nil if none is left that may be proposed, if the search is past its beginning, or if the
+// parameters' names do not suggest boosted trees.
 func (a *asker) fromPortfolio(total int) *Suggestion {
 	// The portfolio is for the beginning of a search: later it is not looked at again, even if entries are left.
 	if a.next >= 3*len(portfolio) {
@@ -101,13 +102,13 @@ func (a *asker) fromPortfolio(total int) *Suggestion {
 
 	// Boosted trees have a learning rate or a number of trees, and other parameters that are known.
 	known := a.settingsOf()
-	rates := 0
+	boosting := false
 	for _, s := range known {
 		if s == learningRate || s == trees {
-			rates++
+			boosting = true
 		}
 	}
-	if len(known) < fewestSettings || rates == 0 {
+	if len(known) < fewestSettings || !boosting {
 		return nil
 	}
 

@@ -69,10 +69,10 @@ type proposer struct {
 	constraints []*Constraint
 	seen        map[string]int // number of the trial with this configuration, by its JSON
 
-	// What became of the random draws.
+	// How many random draws there were, and what became of them.
 	draws, repeats, refused int
-	refusal                 string         // the first of the trainer's
-	broken                  map[string]int // by constraint, the first that a draw violated
+	refusal                 string         // the first refused configuration, and why the trainer refuses it
+	broken                  map[string]int // number of draws by the first constraint that each violates
 }
 
 // prepare checks the request and compiles the constraints. It replaces a Canonical that is nil by one that changes
@@ -202,8 +202,9 @@ func (p *proposer) addGrid() error {
 	return nil
 }
 
-// addRandom draws configurations from search.random until there are enough trials, or no more are found. If there are
-// too few, it is an error unless the whole space is known to be among them; then a note says so.
+// addRandom draws configurations from search.random until there are enough trials, or no more are found. It is an error
+// if there is no trial at all. It is also an error if there are too few and the space is too large to be enumerated:
+// others may exist. If there are too few since the spec defines no more, a note says so.
 func (p *proposer) addRandom() error {
 	s, err := newSpace(p.Search)
 	if err != nil {
@@ -260,16 +261,17 @@ func (p *proposer) tooFew() error {
 }
 
 // drawFrom adds trials with configurations drawn from a space, until there are enough. It gives up after many useless
-// draws in a row: those that are refused, violate a constraint or repeat a trial. A space that can be enumerated is
-// then gone through to its end.
+// draws in a row (those that are refused, violate a constraint or repeat a trial), or after very many draws in all. A
+// space that can be enumerated is then gone through to its end.
 func (p *proposer) drawFrom(s space) {
 	patience := maxMisses
 	if s.countable() {
 		patience = missesToEnd
 	}
+	maxDraws := maxMisses + maxDrawsATrial*p.Trials
 
 	short := func() bool { return len(p.found.Trials) < p.Trials }
-	for misses := 0; short() && misses < patience && p.draws < maxMisses+maxDrawsATrial*p.Trials; misses++ {
+	for misses := 0; short() && misses < patience && p.draws < maxDraws; misses++ {
 		if p.tryRandom(s.draw(p.Seed, uint64(p.draws))) {
 			misses = 0
 		}
@@ -292,9 +294,10 @@ func (p *proposer) tryRandom(params map[string]any) bool {
 	o := p.consider(sweep.MethodRandom, params)
 	switch {
 	case o.refused != nil:
-		if p.refused++; p.refused == 1 {
+		if p.refused == 0 {
 			p.refusal = fmt.Sprintf("%s: %v", describe(params), o.refused)
 		}
+		p.refused++
 	case o.violated != nil:
 		p.broken[o.violated.String()]++
 	case !o.isNew:

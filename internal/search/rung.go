@@ -20,7 +20,8 @@ const (
 type RungVerdict struct{ Action, Reason string }
 
 // Rungs returns the numbers of steps (trees) at which trials of at most highest steps are compared, ascending: highest
-// / eta, highest / eta^2 and so on, rounded down, as long as they are not below lowest. An eta below 2 counts as 2.
+// / eta, highest / eta^2 and so on, rounded down, as long as they are not below lowest. An eta below 2 counts as 2, and
+// a lowest below 1 as 1.
 func Rungs(lowest, highest, eta int) []int {
 	var rungs []int
 	for step := highest / max(eta, 2); step >= max(lowest, 1); step /= max(eta, 2) {
@@ -116,8 +117,11 @@ func rankedBy(p *sweep.Plan, score float64) float64 {
 }
 
 // judgeRung decides about one trial by successive halving. field has all trials that have come to the rung, best first,
-// and rank is the trial's place among them, from 1. The best 1/eta of them continue, as do trials whose score is equal
-// to that of the last of these. The others wait, since worse trials may still come; with last none will, and they stop.
+// and rank is the trial's place among them, from 1.
+//
+// The best 1/eta of them, rounded down, continue, as do trials whose score is equal to that of the last of these. The
+// others wait, since worse trials may still come. last says that none will: then the others stop, and at least one
+// trial continues, however few there are.
 func judgeRung(stop *sweep.Stop, field []entry, rank, rung int, last bool) RungVerdict {
 	// At the end the best trial of each rung continues in any case, so that the sweep has a model.
 	keep := len(field) / stop.Eta
@@ -263,7 +267,7 @@ func (l *Ladder) verdicts(p *sweep.Plan) []Resumption {
 // trial. The score at the rung itself cannot be compared with scores of other rungs and of whole trainings: to a method
 // that learns, whatever was trained longer would seem to be better. The estimate adds to the score what other trials
 // gained from that rung to the next, from there to the one after, and so on to the end: each the median over the trials
-// that have both scores.
+// that have both scores, or 0 if none has. Stopped trials without a score are left out.
 func expectedEnds(seen []sweep.Seen) map[int]float64 {
 	// gains is by rung: the median gain from it to the next rung or, from the last one, to the end of the training.
 	steps := rungSteps(seen)

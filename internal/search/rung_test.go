@@ -129,8 +129,11 @@ func TestHyperbandHasBrackets(t *testing.T) {
 	if !(trials[3] > trials[2] && trials[2] > trials[1] && trials[1] >= trials[0] && trials[0] > 0) {
 		t.Errorf("200 trials by their number of rungs: got %v; want fewer with fewer rungs, and some with none", trials)
 	}
-	if v := search.AtRung(p, sweep.Reached{Step: 3, Trial: 2, Score: -1}, reached(3, 0, 1)); len(
-		search.RungsOf(p, 2)) > 1 || v.Action != search.GoOn {
+	// Trial 2 is in a bracket that compares at rung 9 at most, and so not at rung 3, where its score is the worst.
+	if rungs := search.RungsOf(p, 2); len(rungs) > 1 {
+		t.Fatalf("trial 2 has the rungs %v, want one at most", rungs)
+	}
+	if v := search.AtRung(p, sweep.Reached{Step: 3, Trial: 2, Score: -1}, reached(3, 0, 1)); v.Action != search.GoOn {
 		t.Errorf("trial 2 at a rung that its bracket skips: got %+v, want it to go on", v)
 	}
 }
@@ -160,12 +163,15 @@ func TestPausedTrialsArePromoted(t *testing.T) {
 	checkResumable(t, p, search.Ladder{Paused: at, Reached: at}, search.GoOn, 1)
 
 	// Trial 1 has gone on, and waits at the next rung alone. It goes on again only when no other will come.
-	ladder := search.Ladder{Paused: append(slices.Delete(slices.Clone(at), 1, 2), reached(9, 0, 0.8)[1]),
-		Reached: append(slices.Clone(at), reached(9, 0, 0.8)[1])}
+	next := sweep.Reached{Step: 9, Trial: 1, Score: 0.8}
+	others := slices.Delete(slices.Clone(at), 1, 2)
+	ladder := search.Ladder{Paused: append(slices.Clone(others), next), Reached: append(slices.Clone(at), next)}
 	checkResumable(t, p, ladder, search.GoOn)
 	ladder.Last = true
 	checkResumable(t, p, ladder, search.GoOn, 1)
-	ladder.Paused = ladder.Paused[:4]
+
+	// Once it has gone on, the four others end.
+	ladder.Paused = others
 	checkResumable(t, p, ladder, search.Stop, 2, 0, 3, 4)
 }
 
@@ -184,7 +190,8 @@ func TestPromotionsThatFollowFromNoScore(t *testing.T) {
 }
 
 // TestHalvingWaitsForAll: with halving no paused trial gets a verdict as long as another one may come to its rung. Then
-// the best third of the seven go on, and once these have gone the others end.
+// the best third of the seven, rounded down to two, go on, and once these have gone the others end. That seven trials
+// may still come to the next rung, 9, does not matter.
 func TestHalvingWaitsForAll(t *testing.T) {
 	p := pausing(sweep.StopHalving)
 	at := reached(3, 0.5, 0.7, 0.6, 0.4, 0.3, 0.65, 0.2)

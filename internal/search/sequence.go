@@ -41,7 +41,7 @@ func (a *asker) fromHalton(why string) *Suggestion {
 	}
 
 	const stride = 613 // odd, so that it visits all points, whose number is a power of 2
-	for i := range attempts {
+	for i := range maxPoints {
 		at := a.spread.RawRowView((a.next + i*stride) % maxPoints)
 		if params := a.config(at); a.usable(params) {
 			return suggest(sweep.MethodHalton, params, "%s", why)

@@ -64,7 +64,7 @@ func columnsOf(d *domain) []column {
 }
 
 // rowOf converts a position, [axes], to a row of the process, [columns]: the position on an ordered axis, or the number
-// of the level on another.
+// of the level on another. An axis with a single value has no column.
 func rowOf(d *domain, at []float64) []float64 {
 	row := make([]float64, 0, len(at))
 	for j := range d.axes {
@@ -89,7 +89,7 @@ func (c column) squared(a, b, scale float64) float64 {
 	if a == b {
 		return 0
 	}
-	d := math.Sqrt2 / 2 / scale
+	d := math.Sqrt2 / 2 / scale // in each of two indicator columns, that of a and that of b
 	return 2 * float64(d*d)
 }
 
@@ -217,7 +217,8 @@ func (s *surrogate) solveCovariance(rows [][]float64) (k blas64.General, mean []
 	return k, mean
 }
 
-// predictAt returns the expectation at rows of this search, and the signal's standard deviation there.
+// predictAt returns the expectation at rows of this search, [rows x columns], and the standard deviation there of a
+// result without its noise.
 func (s *surrogate) predictAt(rows [][]float64) (mean, std []float64) {
 	m := len(rows)
 	if m == 0 {
@@ -249,11 +250,13 @@ func (s *surrogate) predictAt(rows [][]float64) (mean, std []float64) {
 		addSquares(toRunning)
 	}
 	for j := range std {
-		std[j] = math.Sqrt(max(s.variance+offset-std[j], 1e-12))
+		left := s.variance + offset - std[j]
+		std[j] = math.Sqrt(max(left, 1e-12)) // at a known row, rounding may leave 0 or less
 	}
 	return mean, std
 }
 
+// general returns a matrix of zeros.
 func general(rows, columns int) blas64.General {
 	return blas64.General{Rows: rows, Cols: columns, Stride: columns, Data: make([]float64, rows*columns)}
 }
