@@ -46,8 +46,7 @@ carData MplsStops citationIssued date classes idNum
 openintro mn_police_use_of_force subject_injury response_datetime classes
 openintro seattlepets species license_issue_date classes license_number; openintro birds effect date classes remarks
 nycflights13 flights late time_hour classes arr_delay arr_time dep_delay dep_time air_time
-nycflights13 flights arr_delay time_hour values late arr_time dep_delay dep_time air_time
-lubridate lakers points date classes result"""
+nycflights13 flights arr_delay time_hour values late arr_time dep_delay dep_time air_time"""
 
 
 class Refused(Exception):

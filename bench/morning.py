@@ -96,7 +96,7 @@ def fit(programs, folder, table, options, trials):
         return max(at(r["ended"]) for r in of) - min(at(r["started"]) for r in of) if of else 0.0
 
     def used(of):
-        return sum(r["usage"]["cpu_seconds"] for r in of)
+        return sum(r["usage"].get("cpu_seconds", 0) for r in of)  # a trial that ended untrained has none
 
     wall = [at(plan["created"]) - begin, span(searched), span(final), concluded - max(at(r["ended"]) for r in results)]
     cpu = [staging, used(searched), used(final)]
