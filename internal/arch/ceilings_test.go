@@ -41,7 +41,7 @@ var ceilings = map[string]int{
 	"internal/exact":               68,
 	"internal/expression":          450,
 	"internal/fit":                 859,
-	"internal/gbt":                 7614,
+	"internal/gbt":                 7632,
 	"internal/ledger":              429,
 	"internal/machines":            325,
 	"internal/metric":              2086,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 88_944
+const maxLines = 88_962
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -205,30 +206,39 @@ func (q *query) begin(number int, rows []uint32, raw []float64) {
 
 // sortByScore sorts q.rows and q.score by descending score, and rows of equal score by ascending row number.
 //
-// It begins with an insertion sort. The rows are still in the order of the last tree's scores, so most of them move
-// only a few places. If they move more than movesOfRow places on average, sortByKeys sorts them instead.
+// It begins with an insertion sort: the rows are still in the order of the last tree's scores, so most of them move
+// only a few places. If they move far, sortByKeys sorts them instead.
 func (q *query) sortByScore() {
-	moves := movesOfRow * len(q.rows)
-	for i, s := range q.score {
-		r, j := q.rows[i], i
-		for ; j > 0 && (q.score[j-1] < s || q.score[j-1] == s && q.rows[j-1] > r); j-- {
-			q.score[j], q.rows[j] = q.score[j-1], q.rows[j-1]
-		}
-		q.score[j], q.rows[j] = s, r
-		if moves -= i - j; moves < 0 {
-			q.sortByKeys()
-			return
-		}
+	if !q.insertionSort(0, len(q.rows)) {
+		q.sortByKeys()
 	}
 }
 
-// movesOfRow is how many places a row of a query moves on average before sorting by keys is faster.
+// movesOfRow is how many places a row of a query moves on average before another sort is faster.
 const movesOfRow = 12
+
+// insertionSort sorts the rows from one position to before another. It gives up and returns false once they have moved
+// more than movesOfRow places on average; the same rows are there then, in some order.
+func (q *query) insertionSort(from, to int) bool {
+	rows, score := q.rows[from:to], q.score[from:to]
+	moves := movesOfRow * len(rows)
+	for i, s := range score {
+		r, j := rows[i], i
+		for ; j > 0 && (score[j-1] < s || score[j-1] == s && rows[j-1] > r); j-- {
+			score[j], rows[j] = score[j-1], rows[j-1]
+		}
+		score[j], rows[j] = s, r
+		if moves -= i - j; moves < 0 {
+			return false
+		}
+	}
+	return true
+}
 
 // sortByKeys does the work of sortByScore for rows in any order. Integers are sorted faster than pairs of a score and a
 // row. So each row gets an integer key: in its upper bits the score, such that a higher score is a smaller number, and
 // in its lowest bits the row's position before sorting. The position takes the place of the score's last bits, so rows
-// whose scores differ only in these bits are sorted in a second step.
+// whose scores differ only in these bits, or not at all, are sorted in a second step.
 func (q *query) sortByKeys() {
 	places := bits.Len(uint(len(q.score) - 1)) // bits that a position takes
 	q.keys = q.keys[:0]
@@ -244,15 +254,33 @@ func (q *query) sortByKeys() {
 		q.rows[i], q.score[i] = rows[at], score[at]
 	}
 
-	// Insertion sort by score and row within each group of keys that are equal but for the position.
-	for i, s := range q.score {
-		r, j := q.rows[i], i
-		for ; j > 0 && q.keys[j-1]>>places == q.keys[i]>>places &&
-			(q.score[j-1] < s || q.score[j-1] == s && q.rows[j-1] > r); j-- {
-			q.score[j], q.rows[j] = q.score[j-1], q.rows[j-1]
+	// Sort each group of rows whose keys are equal but for the position. Most groups are of one row, and most others in
+	// order; a long one in another order, such as all rows of a first tree, would take quadratic time by insertion.
+	for from, to := 0, 0; from < len(q.keys); from = to {
+		for to = from + 1; to < len(q.keys) && q.keys[to]>>places == q.keys[from]>>places; to++ {
 		}
-		q.score[j], q.rows[j] = s, r
+		if !q.insertionSort(from, to) {
+			sort.Sort(byScore{q.rows[from:to], q.score[from:to]})
+		}
 	}
+}
+
+// byScore sorts rows by descending score, and those of equal score by ascending row number. It implements
+// sort.Interface.
+type byScore struct {
+	rows  []uint32
+	score []float64
+}
+
+func (b byScore) Len() int { return len(b.rows) }
+
+func (b byScore) Less(i, k int) bool {
+	return b.score[i] > b.score[k] || b.score[i] == b.score[k] && b.rows[i] < b.rows[k]
+}
+
+func (b byScore) Swap(i, k int) {
+	b.rows[i], b.rows[k] = b.rows[k], b.rows[i]
+	b.score[i], b.score[k] = b.score[k], b.score[i]
 }
 
 // lambdas returns the loss of lambdarank (Burges, "From RankNet to LambdaRank to LambdaMART", 2010). With the rows of a
