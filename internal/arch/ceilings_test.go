@@ -30,19 +30,19 @@ var ceilings = map[string]int{
 	"internal/cloud/idtoken":       197,
 	"internal/cloud/inspect":       262,
 	"internal/cloud/pubsub":        53,
-	"internal/dataset":             4158,
-	"internal/dataset/cell":        2202,
+	"internal/dataset":             4144,
+	"internal/dataset/cell":        2232,
 	"internal/dataset/datasettest": 190,
-	"internal/dataset/encode":      2584,
+	"internal/dataset/encode":      2586,
 	"internal/dataset/ingest":      5183,
-	"internal/dataset/segment":     215,
+	"internal/dataset/segment":     216,
 	"internal/dataset/table":       3610,
 	"internal/engine":              81,
 	"internal/exact":               68,
 	"internal/expression":          450,
-	"internal/fit":                 859,
+	"internal/fit":                 851,
 	"internal/gbt":                 7632,
-	"internal/ledger":              429,
+	"internal/ledger":              431,
 	"internal/machines":            325,
 	"internal/metric":              2086,
 	"internal/must":                22,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 88_962
+const maxLines = 88_975
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -91,11 +91,11 @@ func newLayout(fields []arrowField, cols []column, rows int64, meta []keyValue) 
 	return l
 }
 
-// appendMessage appends a message to file with Arrow's marker and length before it, and zeros after it, so that the
-// file continues at a multiple of to.
-func appendMessage(file, message []byte, to int) []byte {
+// appendMessage appends a message to file with Arrow's marker and length before it, which take 8 bytes, and zeros after
+// it, so that the file continues at a multiple of so many bytes. The length includes the zeros.
+func appendMessage(file, message []byte, multiple int) []byte {
 	at := len(file)
-	end := (at + 8 + len(message) + to - 1) / to * to
+	end := (at + 8 + len(message) + multiple - 1) / multiple * multiple
 	file = binary.LittleEndian.AppendUint32(file, arrowContinuation)
 	file = binary.LittleEndian.AppendUint32(file, uint32(end-at-8))
 	file = append(file, message...)
@@ -174,7 +174,7 @@ func buildTail(fields []arrowField, meta []keyValue, batchAt, batchMeta, body in
 	b.StartVector(24, 1, 8)
 	b.Prep(8, 24)
 	b.PrependInt64(body)
-	b.Pad(4)
+	b.Pad(4) // the struct's own padding
 	b.PrependInt32(int32(batchMeta))
 	b.PrependInt64(batchAt)
 	batches := b.EndVector(1)

@@ -103,8 +103,8 @@ func (p *parser) parseFile() *arrowFile {
 	return f
 }
 
-// parseSchema reads the columns and the metadata of a Schema into f. Big-endian files are refused, since values are
-// used as they are mapped.
+// parseSchema reads the columns and the metadata of a Schema into f. Slots are those of Schema.fbs: endianness (0 is
+// little), fields, metadata. Big-endian files are refused, since values are used as they are mapped.
 func (p *parser) parseSchema(t fbTable, f *arrowFile) {
 	if t.i16(0) != 0 {
 		p.fail(t.pos, "big-endian contents")
@@ -138,7 +138,7 @@ func (p *parser) parseField(t fbTable) arrowField {
 	typ := t.child(fieldType)
 
 	switch f.typ.id {
-	case typeInt:
+	case typeInt: // its slots are the width in bits and the sign
 		f.typ.bits = int(typ.i32(0))
 		f.typ.signed = typ.u8(1) != 0
 	case typeFloatingPoint:
@@ -188,6 +188,8 @@ func (p *parser) parseKeyValues(t fbTable, slot int64) []keyValue {
 func (p *parser) parseBatch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) {
 	// Message and body must be inside the file, before the footer.
 	bodyAt := at + metaLen
+
+	// The metadata are a marker and a length, of four bytes each, and a message of no less than eight bytes.
 	if at < int64(len(arrowHead)) || at > footerAt || metaLen < 16 || metaLen > maxMeta || bodyAt > footerAt {
 		p.fail(footerAt, "a record batch at byte %d with %d bytes of metadata", at, metaLen)
 		return
@@ -202,6 +204,7 @@ func (p *parser) parseBatch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) 
 	}
 
 	// The message, which the footer describes, too.
+	// Slots are those of Message in Message.fbs: 1 is the kind of the header, 2 the header, 3 the length of the body.
 	message := p.root(at+8, bodyAt)
 	if message.u8(1) != headerBatch || message.i64(3) != bodyLen {
 		p.fail(at, "the message is not the record batch that the footer promises")
@@ -229,7 +232,8 @@ func (p *parser) parseBatch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) 
 
 // parseBuffers sets f.columns and f.nulls to each column's buffers within the body, and trusts no length. A buffer must
 // have exactly the bytes that the rows and the type need, except for the bytes of texts, and must begin behind the
-// buffer before it. No buffer may be left over.
+// buffer before it. No buffer may be left over. nodes has a struct of 16 bytes for each column, its rows and its nulls,
+// and buffers one for each buffer, its offset in the body and its length.
 func (p *parser) parseBuffers(f *arrowFile, nodes, buffers fbVector, body span) {
 	next, end := int64(0), int64(0) // index of the next buffer; where the one before ends in the body
 

@@ -30,7 +30,8 @@ const (
 	DeriveLevels  Derivation = "levels"  // further categories of a column that do not fit in one byte
 )
 
-// Part is what one column contributes to a level: its text, its number, or the range that contains its number.
+// Part is what one column contributes to a level: its text, its number, the hour or weekday of its time, or the range
+// that contains its number.
 type Part struct {
 	Column string     `json:"column"`
 	Kind   Kind       `json:"kind"`           // how the column is read
@@ -109,8 +110,8 @@ func (t *LevelTable) Feature(what Derivation, classes []string) string {
 	return name + ":" + classes[t.Class-1]
 }
 
-// SameStatistics reports whether two tables have the same levels, of the same parts in the same order, and rates of the
-// same class.
+// SameStatistics reports whether two tables have statistics of the same kind: levels of the same parts in the same
+// order, and rates of the same class. The levels themselves and all numbers may differ.
 func (t *LevelTable) SameStatistics(o *LevelTable) bool {
 	return t.Class == o.Class && slices.EqualFunc(t.Of, o.Of, Part.Same)
 }
@@ -180,7 +181,8 @@ func (e *Encoding) Inputs() []string {
 	return names
 }
 
-// PartsOf returns all parts that a derived feature reads, including those of the tables that its rate falls back to.
+// PartsOf returns all parts that a derived feature reads: its own, those of its table if it is a statistic, and those
+// of the tables that its rate falls back to. A count and a recency fall back to none.
 func (e *Encoding) PartsOf(f *Feature) []Part {
 	parts := slices.Clone(f.From.Of)
 	for t := f.From.Table; t >= 0; t = e.Tables[t].BackOff {
@@ -229,7 +231,8 @@ func checkDerived(features []Feature, tables []LevelTable, classes int) error {
 			return badManifest(fmt.Sprintf("tables[%d]", i), fmt.Errorf("begins at level %d where %d belongs",
 				t.First, next))
 		}
-		if next = t.First + t.Levels; next > MaxLevels {
+		next = t.First + t.Levels
+		if next > MaxLevels {
 			return badManifest("tables", fmt.Errorf("more than %d levels", MaxLevels))
 		}
 	}
@@ -270,8 +273,8 @@ func (t *LevelTable) check(number, classes int) error {
 	return nil
 }
 
-// check checks that a part takes of its column what the column's kind has: hours and weekdays are of times, and there
-// are no ranges of categories.
+// check checks the column's name, and that a part takes of its column what the column's kind has: hours and weekdays
+// are of times, and there are no ranges of categories. Bounds must ascend, and there may be maxPartBounds of them.
 func (p *Part) check() error {
 	if err := CheckColumnName(p.Column); err != nil {
 		return err
@@ -289,8 +292,9 @@ func (p *Part) check() error {
 	return checkBounds(p.Bounds)
 }
 
-// check checks how a feature of this kind is derived: the feature's kind, the table if it is a statistic (-1
-// otherwise), and the number and kinds of the columns that it is made of.
+// check checks how a feature of this kind is derived: the feature's kind, the table if it is a statistic of one (-1
+// otherwise), and the number and kinds of the columns in Of. Further categories of a column are a categorical feature
+// of that one column; all others are numeric.
 func (d *Derived) check(kind Kind, tables []LevelTable) error {
 	if d.What == DeriveLevels {
 		if kind != Categorical || d.Table != -1 || len(d.Of) != 1 || d.Of[0].Kind != Categorical {
@@ -325,8 +329,10 @@ func (d *Derived) check(kind Kind, tables []LevelTable) error {
 		if err := d.Of[i].check(); err != nil {
 			return err
 		}
-		numbers := d.What == DeriveRecency && d.Of[i].Kind == Numeric // statistics may be ordered by numbers
-		if d.Of[i].Kind != Temporal && !numbers || d.Of[i].Take != "" || len(d.Of[i].Bounds) > 0 {
+		// Statistics may be ordered by numbers in place of times, and a recency is then a difference of these.
+		of := &d.Of[i]
+		ordered := of.Kind == Temporal || of.Kind == Numeric && d.What == DeriveRecency
+		if !ordered || of.Take != "" || len(of.Bounds) > 0 {
 			return fmt.Errorf("%s of column %.60q, which is not read as a time", d.What, d.Of[i].Column)
 		}
 	}

@@ -71,7 +71,7 @@ type Range struct {
 
 // BinOfNumber returns the bin of a value as models take it: the number itself, for time features seconds since 1970,
 // and for categorical features the number of the bin. NaN is a missing value. If the table had none, there is no bin
-// for it, and a numeric feature puts it in the bin of 0.
+// for it: a numeric or time feature puts it in the bin of 0, and a categorical one in that of other categories.
 func (f *Feature) BinOfNumber(x float64) uint8 {
 	if f.Kind == Categorical {
 		return f.binOfCode(x)
@@ -85,8 +85,8 @@ func (f *Feature) BinOfNumber(x float64) uint8 {
 	return uint8(sort.SearchFloat64s(f.Bounds, x))
 }
 
-// binOfCode returns bin x of a categorical feature if x is a whole number below Bins. NaN is in the bin of missing
-// values, if there is one. Anything else is in the bin of other categories.
+// binOfCode returns bin x of a categorical feature if x is a whole number from 0 to Bins-1. NaN is in the bin of
+// missing values, if there is one. Anything else is in the bin of other categories.
 func (f *Feature) binOfCode(x float64) uint8 {
 	if code := int(x); float64(code) == x && code >= 0 && code < f.Bins {
 		return uint8(code)

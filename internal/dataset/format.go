@@ -18,14 +18,15 @@ const (
 	MonthFirst   Format = "mdy"           // 9/30/1990
 )
 
-// FormatWords say what texts of a format are.
+// FormatWords say what texts of a format are, for each format that a spec or a manifest may give. AsText is none of
+// them: only staging uses it.
 var FormatWords = map[Format]string{AsNumber: "numbers", DecimalComma: "numbers with a decimal comma",
 	DayFirst: "dates with the day first", MonthFirst: "dates with the month first"}
 
 // Formats are columns' formats by name.
 type Formats map[string]Format
 
-// Check looks for a format that there cannot be.
+// Check returns an error for the first column, by name, whose format is not one of FormatWords.
 func (f Formats) Check() error {
 	for _, column := range slices.Sorted(maps.Keys(f)) {
 		if FormatWords[f[column]] == "" {

@@ -55,7 +55,7 @@ func (d damage) refused(t *testing.T, good []byte) {
 }
 
 // TestDecodeManifestRefuses damages a good manifest in one place at a time, and expects an error of kind Damaged that
-// names the place.
+// names the place. A manifest of more than MaxManifest bytes must be refused without being decoded.
 func TestDecodeManifestRefuses(t *testing.T) {
 	good := mustRead(t, goldenDir, ManifestFile)
 	for name, tc := range map[string]damage{

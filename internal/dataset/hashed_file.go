@@ -58,7 +58,8 @@ func (f *hashedFile) WriteAt(part []byte, at int64) (int, error) {
 func (f *hashedFile) blockBytes(block int64) int64 { return min(BlockBytes, f.size-block*BlockBytes) }
 
 // hashPart hashes part, which has been written at offset at of the block b with size bytes, if it directly follows what
-// has been hashed of the block. It reports whether the block is complete now.
+// has been hashed of the block and no other goroutine is hashing there. Otherwise the block is read again in the end. A
+// part that overwrites hashed bytes spoils the block for good. The result is whether the block is complete now.
 func (f *hashedFile) hashPart(b *blockSum, at int64, part []byte, size int64) bool {
 	f.mu.Lock()
 

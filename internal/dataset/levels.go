@@ -46,16 +46,18 @@ func (l *Levels) Close() error {
 	return l.mapping.close()
 }
 
-// Find looks up a level of table t by its hash, and returns its index in the slices.
+// Find looks up a level of table t by its hash, and returns its index in the slices. ok is false if the table does not
+// have it. A hash of 0 is in tables as 1, which the caller has to look for.
 func (l *Levels) Find(t *LevelTable, hash uint64) (at int, ok bool) {
 	if t.Levels == 0 { // a model may need no levels in any table, and then has no levels file: l is nil
 		return 0, false
 	}
 
-	// Hashes are evenly distributed. Begin where the hash would be if they were so perfectly, and widen the range [lo,
-	// hi) in growing steps until all hashes before it are lower and the one at hi is not.
+	// Hashes are evenly distributed. Begin where the hash would be if they were so perfectly, at hash/2^64 of the
+	// levels, and widen the range [lo, hi) in growing steps until all hashes before it are lower and the one at hi is
+	// not.
 	all := l.Hash[t.First : t.First+t.Levels]
-	guess, _ := bits.Mul64(hash, uint64(len(all)))
+	guess, _ := bits.Mul64(hash, uint64(len(all))) // the upper 64 bits of the product
 	lo, hi := int(guess), int(guess)
 
 	step := 16

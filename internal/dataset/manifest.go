@@ -159,10 +159,10 @@ type LabelInfo struct {
 
 // SplitRule says how rows were assigned to splits.
 type SplitRule struct {
-	By     string             `json:"by"` // hash, random, time, column or none
+	By     string             `json:"by"` // hash, random, classes, time, column or none
 	Seed   int                `json:"seed,omitempty"`
 	Column string             `json:"column,omitempty"`
-	Shares map[string]float64 `json:"shares,omitempty"` // for hash, random and time
+	Shares map[string]float64 `json:"shares,omitempty"` // for hash, random, classes and time
 	// Until is the largest value of the time column in each split but the last: for times, in seconds since 1970.
 	Until  map[string]float64  `json:"until,omitempty"`
 	Values map[string][]string `json:"values,omitempty"` // for column, unless they are the names of the splits
@@ -300,7 +300,7 @@ func (m *Manifest) Bytes() int64 {
 }
 
 // ContentVersion computes the version that belongs to the manifest's contents: the first 16 hexadecimal digits of the
-// SHA-256 of its JSON, as Encode writes it, without Version and About. Checksums of the files are part of that.
+// SHA-256 of its JSON, as Encode writes it, with an empty Version and About. Checksums of the files are part of that.
 func (m *Manifest) ContentVersion() (string, error) {
 	bare := *m
 	bare.Version = ""

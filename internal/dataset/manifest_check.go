@@ -38,7 +38,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckColumnName rejects a column's name that is empty, too long, not UTF-8 or contains control characters.
+// CheckColumnName rejects a column's name that is empty, longer than maxName bytes, not UTF-8 or has ASCII control
+// characters. RowColumn is rejected, too, since samples have a column of that name.
 func CheckColumnName(name string) error {
 	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
 		return fmt.Errorf("column name %.60q must be 1 to %d bytes of UTF-8", name, maxName)
@@ -52,8 +53,8 @@ func CheckColumnName(name string) error {
 	return nil
 }
 
-// checkFormat refuses a format that this build does not know, and one that is not needed: the lowest format that
-// supports the contents.
+// checkFormat refuses a format that this build does not know, and any other than needed, which is the lowest format
+// that supports the contents: each contents have one format, so that equal datasets have equal manifests.
 func checkFormat(format, needed int) error {
 	if format < FormatVersion || format > FormatValues {
 		return badManifest("format", fmt.Errorf("%d; this build reads %d to %d", format, FormatVersion, FormatValues))
@@ -109,8 +110,9 @@ func (m *Manifest) check() error {
 	return m.checkFiles()
 }
 
-// checkFinal checks that FinalTables, the tables of statistics over the rows of all splits, differ from Tables in
-// nothing but their levels, priors and floors.
+// checkFinal checks FinalTables, the tables of statistics over the rows of all splits, if there are any. They need
+// held-out rows and features that are statistics, since they would be those of train without. There must be one for
+// each of Tables, and it may differ in its levels (First, Levels), prior and floor only.
 func (m *Manifest) checkFinal() error {
 	if m.FinalTables == nil {
 		return nil
@@ -129,7 +131,7 @@ func (m *Manifest) checkFinal() error {
 }
 
 // checkRoles checks the columns that are no features: label, weight, group and values. What is said of the label must
-// go with its kind.
+// go with its kind. Whether a column has two roles is checked in the spec alone.
 func (m *Manifest) checkRoles() error {
 	l := m.Label
 	if err := CheckColumnName(l.Column); err != nil {
@@ -165,9 +167,9 @@ func (m *Manifest) checkRoles() error {
 	return nil
 }
 
-// checkValues checks the names of value columns: a metric's expression must be able to name each, which its own names
-// label, prediction and weight rule out. There may be 100, each once. If err is not nil, place is the index of the
-// name.
+// checkValues checks the names of value columns. A metric's expression must be able to name each, so it has to be a
+// name of the expression's language, and not label, prediction or weight, which mean something else there. There may be
+// 100, each once. If err is not nil, place is the index of the name.
 func checkValues(names []string) (place int, err error) {
 	for i, name := range names {
 		r, err := expression.CompileRows(name)
@@ -184,7 +186,8 @@ func checkValues(names []string) (place int, err error) {
 	return 0, nil
 }
 
-// checkClassNames checks the names of a label's classes. There are none for other labels, which is right.
+// checkClassNames checks the names of a label's classes: at least two, all different, of at most MaxClassName bytes.
+// There are none for other labels, which is right.
 func checkClassNames(names []string) error {
 	seen := map[string]bool{}
 	for i, name := range names {
@@ -202,7 +205,8 @@ func checkClassNames(names []string) error {
 // MaxClassName is the longest name of a class in bytes.
 const MaxClassName = 200
 
-// checkOrder checks the share of sampled negative rows, and the order of the statistics with the copies of train.
+// checkOrder checks the share of negative rows that were kept, which only a binary label may have, and the order of the
+// statistics, without which there may be no tables. The rows of train must be that many copies.
 func (m *Manifest) checkOrder() error {
 	if !(m.Negatives >= 0 && m.Negatives < 1) || m.Negatives > 0 && m.Label.Kind != Binary || m.Thinned < 0 {
 		return badManifest("negatives", fmt.Errorf("%v of a %s label, %d rows left out", m.Negatives, m.Label.Kind,
@@ -225,8 +229,9 @@ func (m *Manifest) checkOrder() error {
 	return nil
 }
 
-// checkSplits checks that there is a train split, that each split is there once, in the order of SplitNames, and has
-// rows, and that the sample is of one of them and no larger.
+// checkSplits checks the rule of the split, of which only a random one has a seed. It checks that there is a train
+// split, that each split is there once, in the order of SplitNames, and has rows, and that the sample is of one of them
+// and no larger.
 func (m *Manifest) checkSplits() error {
 	if !slices.Contains([]string{SplitByHash, SplitByRandom, SplitByClasses, SplitByTime, SplitByColumn,
 		SplitNone}, m.Split.By) {
@@ -356,7 +361,8 @@ func checkFeatures(features []Feature) error {
 }
 
 // check checks that the bins of a feature agree with its bounds or categories. Bins are numbered in this order: ranges
-// or categories, then for categories the bin of all others, then the bin of missing values if there is one.
+// or categories, then for categories the bin of all others, then the bin of missing values if there is one. Bounds must
+// be finite and ascend, and no category may be repeated.
 func (f *Feature) check() error {
 	values := len(f.Bounds) + 1 // the number of bins without that of missing values
 	other := -1                 // the bin of other categories

@@ -112,10 +112,12 @@ func (d *Dataset) mapFiles() error {
 		s := Split{Name: rows.Name, Rows: rows.Rows}
 		files := d.Manifest.Files[3*i:] // checkFiles has checked their order
 
-		if err := d.openRows(files[0], &s); err != nil {
+		bins, err := d.mapColumns(files[0], rowFields(len(d.Manifest.Features)), s.Rows)
+		if err != nil {
 			return err
 		}
-		if err := d.openColumns(files[1], &s); err != nil {
+		s.RowMajor = bins[0]
+		if s.Columns, err = d.mapColumns(files[1], columnFields(d.Manifest.Features), s.Rows); err != nil {
 			return err
 		}
 		if err := d.openTargets(files[2], &s); err != nil {
@@ -126,14 +128,13 @@ func (d *Dataset) mapFiles() error {
 	}
 
 	for _, f := range d.Manifest.Files[3*len(d.Manifest.Splits):] {
+		var err error
 		if f.Name == finalFile {
-			if err := d.openFinal(f); err != nil {
-				return err
-			}
-			continue
+			d.Final, err = d.mapColumns(f, finalFields(d.Manifest), d.Manifest.HeldOutRows())
+		} else { // levels and sample, which are not mapped here
+			err = d.checkSize(f)
 		}
-		// levels and sample are not mapped here
-		if err := d.checkSize(f); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -175,39 +176,18 @@ func (d *Dataset) mapArrow(info FileInfo, fields []arrowField, rows int) (*arrow
 	return f, data, f.expect(info.Name, fields, rows)
 }
 
-// openRows sets the split's RowMajor from its rows file.
-func (d *Dataset) openRows(info FileInfo, s *Split) error {
-	f, data, err := d.mapArrow(info, rowFields(len(d.Manifest.Features)), s.Rows)
+// mapColumns maps a file whose columns are bytes, and returns the contents of each column. It must have exactly these
+// columns, and as many rows.
+func (d *Dataset) mapColumns(info FileInfo, fields []arrowField, rows int) ([][]byte, error) {
+	f, data, err := d.mapArrow(info, fields, rows)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.RowMajor = view[uint8](data, f.columns[0].data)
-	return nil
-}
-
-// openColumns sets the split's Columns from its columns file, which has the same bins as the rows file.
-func (d *Dataset) openColumns(info FileInfo, s *Split) error {
-	f, data, err := d.mapArrow(info, columnFields(d.Manifest.Features), s.Rows)
-	if err != nil {
-		return err
-	}
-	s.Columns = make([][]byte, len(f.columns))
+	columns := make([][]byte, len(f.columns))
 	for i, c := range f.columns {
-		s.Columns[i] = view[uint8](data, c.data)
+		columns[i] = view[uint8](data, c.data)
 	}
-	return nil
-}
-
-// openFinal sets the dataset's Final from its file.
-func (d *Dataset) openFinal(info FileInfo) error {
-	f, data, err := d.mapArrow(info, finalFields(d.Manifest), d.Manifest.HeldOutRows())
-	if err != nil {
-		return err
-	}
-	for _, c := range f.columns {
-		d.Final = append(d.Final, view[uint8](data, c.data))
-	}
-	return nil
+	return columns, nil
 }
 
 // openTargets sets the split's Targets from its targets file. Those that the dataset does not have stay nil.
@@ -258,14 +238,8 @@ func rowFields(features int) []arrowField {
 	return []arrowField{{name: "bins", typ: arrowBinary(features)}}
 }
 
-// finalFields returns the columns of the file of final statistics.
-func finalFields(m *Manifest) []arrowField {
-	var fields []arrowField
-	for _, i := range m.Statistics() {
-		fields = append(fields, arrowField{name: m.Features[i].Name, typ: arrowUint8})
-	}
-	return fields
-}
+// finalFields returns the columns of the file of final statistics: one for each feature that is a statistic.
+func finalFields(m *Manifest) []arrowField { return Pick(columnFields(m.Features), m.Statistics()) }
 
 // columnFields returns the columns of a columns file: one for each feature.
 func columnFields(features []Feature) []arrowField {

@@ -213,11 +213,15 @@ func (f *arrowFile) decodeColumn(data []byte, i int) (*Values, error) {
 		return nil, badFile(SampleFile, at, fmt.Sprintf("column %.60q: %s", field.name, what))
 	}
 
-	// The type in the metadata must go with the type in which values are stored, and only times have a unit.
-	want := map[Type]arrowType{Text: arrowUtf8, Float: arrowFloat64, Int: arrowInt64, Bool: arrowInt64,
+	// The type in the metadata must go with the type in which values are stored, and times alone have a unit, a known
+	// one.
+	stored, known := map[Type]arrowType{Text: arrowUtf8, Float: arrowFloat64, Int: arrowInt64, Bool: arrowInt64,
 		Time: arrowInt64}[v.Type]
-	if want.id == 0 || want != field.typ || (v.Type == Time) != (v.Unit != "") || v.Type == Time && v.Unit != Day &&
-		v.Unit.PerSecond() == 0 {
+	unitFits := v.Unit == ""
+	if v.Type == Time {
+		unitFits = v.Unit == Day || v.Unit.PerSecond() > 0
+	}
+	if !known || stored != field.typ || !unitFits {
 		return wrong(-1, fmt.Sprintf("the type %.20q with the unit %.20q does not fit the column", v.Type, v.Unit))
 	}
 
@@ -259,8 +263,8 @@ func (f *arrowFile) decodeColumn(data []byte, i int) (*Values, error) {
 	return v, nil
 }
 
-// decodeText sets v.Text from the buffers of a column of texts. It returns the index of the first text that is not
-// inside data or not UTF-8, or -1 if there is none.
+// decodeText sets v.Text from the buffers of a column of texts: text j has the bytes of data from offset j up to offset
+// j+1. It returns the index of the first text that is not inside data or not UTF-8, or -1 if there is none.
 func (v *Values) decodeText(offsets, data []byte) int {
 	n := len(offsets)/4 - 1
 	all := string(data) // one copy, shared by the texts

@@ -12,7 +12,8 @@ import (
 )
 
 // checkColumns checks the name, that there is a source, and the lists of columns: none is twice in a list, or both
-// numeric and categorical. Errors name the place in the file, here and in the other checks.
+// numeric and categorical. It also checks the columns of values and the roles of columns. Errors name the place in the
+// file, here and in the other checks.
 func (s *Spec) checkColumns() error {
 	if err := CheckName(s.Name); err != nil {
 		return s.Errorf("name", "%v", err)
@@ -83,8 +84,9 @@ func (s *Spec) checkRoles() error {
 	return nil
 }
 
-// checkLabel checks that the keys of the label go together: positive, negative and above are for binary labels. A text
-// that stands for a missing value can be neither positive nor negative.
+// checkLabel checks that the keys of the label go together. positive, negative and above are for binary labels:
+// positive or above is given, not both, and negative only with positive, as another text. A text that stands for a
+// missing value can be neither positive nor negative.
 func (s *Spec) checkLabel() error {
 	l := s.Label
 	switch {
@@ -232,8 +234,8 @@ func (s *Spec) checkSplit() error {
 	return s.checkShares()
 }
 
-// checkShares checks that the shares of the splits sum to 1 and leave rows for train. It drops lists of values, since a
-// share such as 0.8 has been read as a list of one text as well.
+// checkShares checks that the shares of the splits sum to 1, but for rounding, and leave rows for train. It drops lists
+// of values, since a share such as 0.8 has been read as a list of one text as well.
 func (s *Spec) checkShares() error {
 	sum := 0.0
 	for i, p := range s.Split.portions() {
@@ -258,7 +260,7 @@ func (s *Spec) checkShares() error {
 // column itself says train, valid, calib or test. It drops shares, since a value such as 1 has been read as one as
 // well.
 func (s *Spec) checkSplitValues() error {
-	owner := map[string]string{}
+	owner := map[string]string{} // by value, the split that it selects
 	given := false
 
 	for i, p := range s.Split.portions() {
@@ -310,7 +312,8 @@ func (s *Spec) checkNumbers() error {
 	return s.checkCSV()
 }
 
-// checkCSV checks that the quote is '"' or none, and that the delimiter, if given, is one character.
+// checkCSV checks that the quote is '"' or none, and that the delimiter, if given, is one character, but no quote and
+// no end of a line.
 func (s *Spec) checkCSV() error {
 	if q := s.CSV.Quote; q != "" && q != `"` && q != QuoteNone {
 		return s.Errorf("csv.quote", `quote %q: use none where nothing is quoted, or '"'`, q)

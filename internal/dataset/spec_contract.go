@@ -89,8 +89,8 @@ func wordOr(decode func(any) error, words encoding.TextUnmarshaler, mapping any)
 // findingPattern is a finding's code, and perhaps its column behind a colon.
 var findingPattern = regexp.MustCompile(`^[a-z][a-z_]*(:.+)?$`)
 
-// checkContract checks that ranges have finite bounds in the right order, and that each expectation has days, findings
-// and a reason.
+// checkContract checks that ranges have finite bounds in the right order, that the greatest age is not negative, that
+// findings are written as such, and that each expectation has days, findings and a reason.
 func (s *Spec) checkContract() error {
 	c := &s.Contract
 	for _, r := range []struct {

@@ -167,10 +167,12 @@ func (s *Spec) checkEncodings() error {
 
 	// Follow each chain of columns that fall back to others. One with more steps than there are links is a circle.
 	for _, child := range slices.Sorted(maps.Keys(e.BackOff)) {
-		for at, steps := child, 0; e.BackOff[at] != ""; at, steps = e.BackOff[at], steps+1 {
+		at := child
+		for steps := 0; e.BackOff[at] != ""; steps++ {
 			if steps > len(e.BackOff) {
 				return s.Errorf("encodings.back_off."+child, "%q falls back to itself", child)
 			}
+			at = e.BackOff[at]
 		}
 	}
 
@@ -203,8 +205,8 @@ func (s *Spec) checkEncodedColumns() error {
 			}
 		}
 
-		if len(list) == 0 || len(list) > 1 && list.Has(EncodeNone) || list.Has(EncodeCategories) &&
-			list.Has(EncodeLevels) {
+		noneWithOthers := len(list) > 1 && list.Has(EncodeNone)
+		if len(list) == 0 || noneWithOthers || list.Has(EncodeCategories) && list.Has(EncodeLevels) {
 			return s.Errorf(path, "%s: use none alone, or some of %s; categories or levels, not both",
 				strings.Join(list, ", "), strings.Join(words, ", "))
 		}

@@ -121,7 +121,8 @@ func (s SourceSpec) AnyLocal() bool {
 // remote reports whether a place is in a bucket or in BigQuery.
 func remote(place string) bool { return InBucket(place) || inBigQuery(place) }
 
-// RelativeTo makes relative local places relative to a folder.
+// RelativeTo makes relative local places relative to a folder, and cleans absolute ones (filepath.Clean). Places in a
+// bucket or in BigQuery stay.
 func (s *SourceSpec) RelativeTo(folder string) {
 	for i, place := range s.Files {
 		switch {
@@ -140,7 +141,8 @@ func (s SourceSpec) Dated() bool { return slices.ContainsFunc(s.Files, dateMark.
 // dayFolder is a folder NAME={date:2006-01-02}.
 var dayFolder = regexp.MustCompile(`^([^={}]+)=\{date:[^{}]*\}$`)
 
-// NamesDay reports whether a column is the day in the names of the files' folders.
+// NamesDay reports whether a column is the day in the names of the files' folders: some place has a folder
+// COLUMN={date:2006-01-02}.
 func (s SourceSpec) NamesDay(column string) bool {
 	return slices.ContainsFunc(s.Files, func(place string) bool {
 		return slices.ContainsFunc(strings.Split(place, "/"), func(folder string) bool {
@@ -175,6 +177,7 @@ func (s *Spec) checkSource() error {
 				break
 			}
 		}
+		// CheckPlace is also for the command line, and refuses BigQuery, which a spec may name.
 		if err := CheckPlace(place); err != nil && !inBigQuery(place) {
 			return s.Errorf(path, "%v", err)
 		}
@@ -243,8 +246,9 @@ type Place struct {
 	Query string // what selects the rows in BigQuery, of which Pattern is then the name; empty for files
 }
 
-// Places returns where the files are, by day and then in the order of the spec. newest is the newest day that is
-// complete; a place with a {date:...} mark stands for the last s.Last days up to it.
+// Places returns where the files are, by day and then in the order of the spec; places without a day come first. newest
+// is the newest day that is complete. A place with a {date:...} mark stands for the last s.Last days up to it, or for
+// that day alone if Last is not given.
 func (s SourceSpec) Places(newest time.Time) []Place {
 	var out []Place
 	for _, place := range s.Files {
@@ -280,7 +284,7 @@ func newPlace(pattern, fixed, day string) Place {
 }
 
 // fixedFolder returns the part of a place that is the same for all its files: up to the slash before the first folder
-// or file whose name has a wildcard or a date. A place without either is returned whole.
+// or file whose name has a wildcard, a backslash, which quotes one, or a date. A place without any is returned whole.
 func fixedFolder(place string) string {
 	i := strings.IndexAny(place, "*?[\\")
 	if mark := dateMark.FindStringIndex(place); mark != nil && (i < 0 || mark[0] < i) {

@@ -82,7 +82,8 @@ func parseTargets(name string, data []byte) (*arrowFile, optional, error) {
 		}
 	}
 	for i := range 4 { // with and without weight and group
-		if has := (optional{i&1 > 0, i&2 > 0, values}); f.sameFields(has.listFields()) {
+		has := optional{weight: i&1 > 0, group: i&2 > 0, values: values}
+		if f.sameFields(has.listFields()) {
 			return f, has, nil
 		}
 	}
@@ -122,7 +123,8 @@ func ReadTargets(data []byte) (Targets, error) {
 	return t, checkFolds(targetsFile, t.Fold)
 }
 
-// checkFolds checks that fold numbers are in range, since they are used as indices. name is the file's, for the error.
+// checkFolds checks that fold numbers are in range, since they are used as indices. name is the file's, for the error,
+// which counts bytes in the column of folds, not in the file.
 func checkFolds(name string, folds []uint8) error {
 	for i, f := range folds {
 		if f >= Folds {

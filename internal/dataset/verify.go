@@ -110,7 +110,7 @@ func (d *Dataset) VerifyMapped(ctx context.Context, threads int) error {
 // read, is a fault, which usually ends the program; here it becomes a *CorruptError.
 func verifyMemory(info FileInfo, block int, data []byte) (err error) {
 	offset, length := info.Block(block)
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // the inner call is now, and the outer one restores
 	defer func() {
 		if fault := recover(); fault != nil {
 			err = &CorruptError{info.Name, offset, offset + length, fmt.Sprintf("it cannot be read any more: %v",

@@ -36,7 +36,8 @@ type bag struct {
 // trainBag trains q.Bag models, several at once, and merges them. Each leaves out the rows of one fold, which are the
 // rows of some keys (or groups) of the dataset. With early stopping, these rows decide how many trees the model gets.
 // The score of each row by the model that has not learnt from it gives the metrics and the calibration of the merged
-// model. train has the rows of q.Rows. No checkpoints are written, since tables for which bags are worth it are small.
+// model. train has the rows of q.Rows, which must be whole splits, since each row needs its fold. q.Valid, q.Resume and
+// q.Grow are not used. No checkpoints are written, since tables for which bags are worth it are small.
 func (t *Table) trainBag(ctx context.Context, q Request, train *gbt.Data) (*Evaluated, error) {
 	// Divide the threads among the models.
 	atOnce := min(q.Bag, max(1, q.Threads))

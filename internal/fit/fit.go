@@ -205,8 +205,9 @@ type Evaluated struct {
 	Calibrator *calibrate.Calibrator
 }
 
-// Train trains a configuration on all of train, or on q.Rows, and evaluates it on q.Valid. It may use t from several
-// goroutines. Errors of kind Input say what in the configuration does not go with the dataset.
+// Train trains a configuration on all of train, or on q.Rows, and evaluates it on q.Valid. With q.Bag it is trainBag
+// that does both. Train may be called from several goroutines at the same time. Errors of kind Input say what in the
+// configuration does not go with the dataset.
 func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 	// Choose the rows to train on, if the objective and the metric go with the dataset.
 	ranks := gbt.Ranks(q.Params.Objective)
@@ -275,7 +276,8 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 
 	// Report and evaluate.
 	o := &Evaluated{Result: res, Score: math.NaN(), Seconds: res.Took.Seconds(), TrainRows: train.Used()}
-	// A model that is continued may grow no tree, hence max.
+	// The time per value: each tree of each output looks at all values. A model that is continued may grow no tree,
+	// hence max.
 	values := float64(train.Used()) * float64(t.Features()) * float64(max(res.Grown, 1)*res.Model.Outputs())
 	o.NsPerValue = o.Seconds * 1e9 / values
 	if valid != nil {
@@ -464,10 +466,10 @@ const (
 	resamples = 100
 )
 
-// standardError estimates the standard error of a metric on all rows of in. If there are more than maxRows, it is
-// computed from a part of them, evenly spaced, and then divided by the square root of how many times more rows there
-// are. Rows in groups are all used, since a group must stay whole. The result is NaN if the metric has no standard
-// error.
+// standardError estimates the standard error of a metric on all rows of in, of which there is at least one. If there
+// are more than maxRows, it is computed from a part of them, evenly spaced, and then divided by the square root of how
+// many times more rows there are, as errors of a mean shrink. Rows in groups are all used, since a group must stay
+// whole. The result is NaN if the metric has no standard error.
 func standardError(m metric.Metric, in metric.Input, seed uint64, maxRows int) float64 {
 	n := len(in.Label)
 	step := 1
@@ -487,26 +489,18 @@ func standardError(m metric.Metric, in metric.Input, seed uint64, maxRows int) f
 	return i.Error * math.Sqrt(float64(len(sampled.Label))/float64(n))
 }
 
-// everyNthRow returns rows 0, n, 2n and so on of a matrix, [rows x width].
-func everyNthRow(all []float64, width, n int) []float64 {
-	if width == 1 || n == 1 {
-		return everyNth(all, n)
+// everyNthRow returns rows 0, n, 2n and so on of a matrix, [rows x width]; nil of nil. With n = 1 the result is the
+// slice itself.
+func everyNthRow[T any](all []T, width, n int) []T {
+	if n == 1 || all == nil {
+		return all
 	}
-	var sampled []float64
+	sampled := make([]T, 0, (len(all)+n-1)/n)
 	for i := 0; i < len(all); i += n * width {
 		sampled = append(sampled, all[i:i+width]...)
 	}
 	return sampled
 }
 
-// everyNth returns the values 0, n, 2n and so on; nil of nil. With n = 1 the result is the slice itself.
-func everyNth[T any](all []T, n int) []T {
-	if n == 1 || all == nil {
-		return all
-	}
-	sampled := make([]T, 0, (len(all)+n-1)/n)
-	for i := 0; i < len(all); i += n {
-		sampled = append(sampled, all[i])
-	}
-	return sampled
-}
+// everyNth returns the values 0, n, 2n and so on, as everyNthRow does.
+func everyNth[T any](all []T, n int) []T { return everyNthRow(all, 1, n) }

@@ -100,7 +100,8 @@ func (t *Table) maskRows(part sweep.Rows) (*gbt.Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	if whole.Data.Subset = part.Select(t.ds.Split(part.Split).Fold); len(whole.Data.Subset) == 0 {
+	whole.Data.Subset = part.Select(t.ds.Split(part.Split).Fold)
+	if len(whole.Data.Subset) == 0 {
 		return nil, fmt.Errorf("%w: split %s has none in folds %v", ErrNoRows, part.Split, part.Folds)
 	}
 	return &whole.Data, nil

@@ -260,7 +260,11 @@ func openTable(t *testing.T, o datasettest.Options) *Table {
 	t.Helper()
 	dir, _ := datasettest.Dir(t, o)
 	ds := must.Get(dataset.Open(dir))(t)
-	t.Cleanup(func() { ds.Close() })
+	t.Cleanup(func() {
+		if err := ds.Close(); err != nil {
+			t.Errorf("closing the dataset: %v", err)
+		}
+	})
 	return NewTable(ds)
 }
 

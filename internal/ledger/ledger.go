@@ -6,10 +6,10 @@
 // What the objects do not show is assumed: a machine runs from the plan's lead time before its first claim (starting,
 // copying the dataset) to its last sign of life. The number of machines at any moment is that of the live hosts, or the
 // number needed for the live tasks, whichever is larger, but at most the plan's: hosts may share a name, and tasks of
-// one machine may report different ones. Of a final training by several machines, those that lived longest are taken to
-// have waited for it and taken part to its end. So a forged or damaged object cannot raise the sum above that of all
-// machines from the plan's first second to now, or to the sweep's end; and a claim that names a fallback's job is
-// ignored until that job is recorded.
+// one machine may report different ones. Of a final training by several machines, those that were seen alive last are
+// taken to have waited for it and taken part to its end. So a forged or damaged object cannot raise the sum above that
+// of all machines from the plan's first second to now, or to the sweep's end; and a claim that names a fallback's job
+// is ignored until that job is recorded.
 package ledger
 
 import (
@@ -87,13 +87,14 @@ type clock struct {
 	latest time.Time // nothing of the sweep was alive after this
 }
 
-// clock returns the clock for the current time. While the sweep has not ended, both times are now. Once it has, a task
-// lives at most one takeover time longer, since it notices the end or is taken for dead by then.
-func (r *Reader) clock(now time.Time) clock {
-	if last := r.Ended.Add(time.Duration(r.Plan.Takeover)); !r.Ended.IsZero() && last.Before(now) {
-		return clock{now, last}
+// clockAt returns the clock for the current time. While the sweep has not ended, both times are now. Once it has, a
+// task lives at most one takeover time longer, since it notices the end or is taken for dead by then.
+func (r *Reader) clockAt(now time.Time) clock {
+	last := r.Ended.Add(time.Duration(r.Plan.Takeover))
+	if r.Ended.IsZero() || now.Before(last) {
+		last = now
 	}
-	return clock{now, now}
+	return clock{now: now, latest: last}
 }
 
 // makeLedger makes the ledger of a plan from its claims and results. It depends on nothing else, and not on the order
@@ -147,7 +148,7 @@ func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, 
 		a.End = Released
 	case !last || ended:
 		a.End = Lost
-	case when.now.Sub(a.To) < time.Duration(p.Takeover):
+	case when.now.Sub(a.To) < time.Duration(p.Takeover): // it is taken to be alive until now
 		a.End, a.To = Running, when.latest
 	default:
 		a.End = Silent
@@ -210,7 +211,7 @@ func countMachines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 		if from.Before(p.Created) {
 			from = p.Created
 		}
-		s := span{from, a.To, a.From}
+		s := span{from: from, to: a.To, start: a.From}
 		extendSpan(hosts, a.Host, s)
 		extendSpan(tasks, task{a.Task, a.Attempt}, s)
 	}
@@ -238,7 +239,7 @@ func countMachines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 
 // keepAssistantsAlive extends the spans of hosts that may take part in a final training by several machines to its end.
 // The machine that leads the training makes the only claim; the others wait for it and write no objects. They are taken
-// to be the hosts that have lived longest, as many as the spec wants.
+// to be the other hosts that were seen alive last, as many as the spec wants. attempts are those of one job.
 func keepAssistantsAlive(p *sweep.Plan, hosts map[string]span, attempts []Attempt) {
 	final, ok := p.Final()
 	wanted := p.Spec.FinalMachines() - 1
@@ -266,13 +267,14 @@ func keepAssistantsAlive(p *sweep.Plan, hosts map[string]span, attempts []Attemp
 		return
 	}
 
-	// Extend the other hosts that lived longest. Of equals the first by name, so that the result is always the same.
+	// Extend the other hosts that were seen alive last. Of equals take the first by name, so that the result is always
+	// the same.
 	others := slices.DeleteFunc(slices.Collect(maps.Keys(hosts)), func(h string) bool { return trainers[h] })
 	slices.SortFunc(others, func(a, b string) int {
 		return cmp.Or(hosts[b].to.Compare(hosts[a].to), cmp.Compare(a, b))
 	})
 	for _, h := range others[:min(wanted, len(others))] {
-		extendSpan(hosts, h, span{hosts[h].from, end, hosts[h].start})
+		extendSpan(hosts, h, span{from: hosts[h].from, to: end, start: hosts[h].start})
 	}
 }
 
@@ -285,14 +287,15 @@ func leadTime(p *sweep.Plan) time.Duration {
 }
 
 // listChanges returns the changes in the number of live hosts, live tasks and hosts before their first claim, by time.
+// Those of the same time may be in any order, since nothing is counted between them.
 func listChanges[K comparable](hosts map[string]span, tasks map[K]span) []event {
 	var events []event
 	for _, s := range hosts {
-		events = append(events, event{s.from, 1, 0, 0}, event{s.to, -1, 0, 0}, event{s.from, 0, 0, 1},
-			event{s.start, 0, 0, -1})
+		events = append(events, event{at: s.from, hosts: 1, starting: 1}, event{at: s.start, starting: -1},
+			event{at: s.to, hosts: -1})
 	}
 	for _, s := range tasks {
-		events = append(events, event{s.from, 0, 1, 0}, event{s.to, 0, -1, 0})
+		events = append(events, event{at: s.from, tasks: 1}, event{at: s.to, tasks: -1})
 	}
 	slices.SortFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
 	return events
@@ -322,7 +325,7 @@ func extendSpan[K comparable](all map[K]span, key K, s span) {
 }
 
 // Exceeds reports whether the sweep has to be stopped now to stay within budget: its cost so far, plus that of its
-// machines until every task has stopped, reaches it.
+// machines until every task has stopped, reaches it. A plan without a quote has no prices, and is never stopped.
 func (l *Ledger) Exceeds(p *sweep.Plan, budget float64) bool {
 	return p.Quote != nil && l.Cost+p.Quote.ReserveCost() >= budget
 }
@@ -376,7 +379,8 @@ func (l Ledger) AtLeast(p *sweep.Plan, least []MinimumUsage, now time.Time) Ledg
 func (l *Ledger) firstClaims(job int) []time.Time {
 	first := map[string]time.Time{}
 	for _, a := range l.Attempts {
-		if at, ok := first[a.Host]; a.Job == job && (!ok || a.From.Before(at)) {
+		earliest, known := first[a.Host]
+		if a.Job == job && (!known || a.From.Before(earliest)) {
 			first[a.Host] = a.From
 		}
 	}

@@ -56,21 +56,29 @@ func (w *testSweep) put(name string, v any) {
 	must.Do(w.t, err)
 }
 
-func (w *testSweep) claim(trial, claim, task, attempt int, host string, from float64) {
-	w.t.Helper()
-	w.put(sweep.Names(w.plan.Sweep).Claim(trial, claim), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: trial,
-		Claim: claim, Task: task, Attempt: attempt, Host: host, At: at(from)})
+// attempt names an attempt at a trial, by numbers that all begin at 0.
+type attempt struct {
+	trial, claim int // the trial, and which claim of it
+	task, number int // the task that works on it, and which attempt of this task
 }
 
-func (w *testSweep) beat(trial, claim int, when float64) {
+// claim writes the claim with which an attempt on a host begins.
+func (w *testSweep) claim(a attempt, host string, from float64) {
 	w.t.Helper()
-	w.put(sweep.Names(w.plan.Sweep).Heartbeat(trial, claim), sweep.Heartbeat{Format: 1, Trees: 7, At: at(when)})
+	w.put(sweep.Names(w.plan.Sweep).Claim(a.trial, a.claim), sweep.Claim{Format: 1, Sweep: w.plan.Sweep,
+		Trial: a.trial, Claim: a.claim, Task: a.task, Attempt: a.number, Host: host, At: at(from)})
 }
 
-// result sets the result of a trial, which its last attempt wrote.
-func (w *testSweep) result(trial, claim, task, attempt int, ended float64) {
-	w.results[trial] = sweep.Result{Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: attempt,
-		Status: sweep.StatusDone, TreesGrown: 100, Ended: at(ended)}
+// beat writes a heartbeat of an attempt, of which only the trial and the claim matter.
+func (w *testSweep) beat(a attempt, when float64) {
+	w.t.Helper()
+	w.put(sweep.Names(w.plan.Sweep).Heartbeat(a.trial, a.claim), sweep.Heartbeat{Format: 1, Trees: 7, At: at(when)})
+}
+
+// result sets the result of a trial, which the attempt wrote.
+func (w *testSweep) result(a attempt, ended float64) {
+	w.results[a.trial] = sweep.Result{Sweep: w.plan.Sweep, Trial: a.trial, Claim: a.claim, Task: a.task,
+		Attempt: a.number, Status: sweep.StatusDone, TreesGrown: 100, Ended: at(ended)}
 }
 
 // read returns the ledger at a time, with a new Reader.
@@ -100,62 +108,66 @@ func TestMachinesAreCounted(t *testing.T) {
 	}{
 		// From 10 s before the first claim to the last result.
 		"one machine": {func(w *testSweep) {
-			w.claim(0, 0, 0, 0, "a", 30)
-			w.result(0, 0, 0, 0, 130)
+			w.claim(attempt{}, "a", 30)
+			w.result(attempt{}, 130)
 		}, 110, 10, 500},
 		"two tasks of a machine": {func(w *testSweep) {
-			w.claim(0, 0, 0, 0, "a", 30)
-			w.result(0, 0, 0, 0, 130)
-			w.claim(1, 0, 1, 0, "a", 40)
-			w.result(1, 0, 1, 0, 100)
+			w.claim(attempt{}, "a", 30)
+			w.result(attempt{}, 130)
+			w.claim(attempt{trial: 1, task: 1}, "a", 40)
+			w.result(attempt{trial: 1, task: 1}, 100)
 		}, 110, 10, 500},
 		"two machines": {func(w *testSweep) {
-			w.claim(0, 0, 0, 0, "a", 30)
-			w.result(0, 0, 0, 0, 130)
-			w.claim(1, 0, 1, 0, "b", 40)
-			w.result(1, 0, 1, 0, 100)
+			w.claim(attempt{}, "a", 30)
+			w.result(attempt{}, 130)
+			w.claim(attempt{trial: 1, task: 1}, "b", 40)
+			w.result(attempt{trial: 1, task: 1}, 100)
 		}, 110 + 70, 20, 500},
 		// A machine waits between two trials of its task, and is paid for.
 		"a pause": {func(w *testSweep) {
-			w.claim(0, 0, 0, 0, "a", 30)
-			w.result(0, 0, 0, 0, 60)
-			w.claim(1, 0, 0, 0, "a", 100)
-			w.result(1, 0, 0, 0, 130)
+			w.claim(attempt{}, "a", 30)
+			w.result(attempt{}, 60)
+			w.claim(attempt{trial: 1}, "a", 100)
+			w.result(attempt{trial: 1}, 130)
 		}, 110, 10, 500},
+		// Its last beat is 80 s old, less than the takeover time, so it runs until now: from 20 s to 190 s.
 		"still running, seen a while ago": {func(w *testSweep) {
-			w.claim(0, 0, 0, 0, "a", 30)
-			w.beat(0, 0, 110)
+			w.claim(attempt{}, "a", 30)
+			w.beat(attempt{}, 110)
 		}, 170, 10, 190},
+		// Its last beat is 900 s old: from 20 s to 100 s.
 		"silent": {func(w *testSweep) {
-			w.claim(0, 0, 0, 0, "a", 30)
-			w.beat(0, 0, 100)
+			w.claim(attempt{}, "a", 30)
+			w.beat(attempt{}, 100)
 		}, 80, 10, 1000},
-		// The hosts of both machines have one name, but one machine could not hold four tasks.
+		// The hosts of both machines have one name, but one machine could not hold four tasks. As the host is one, only
+		// one lead is counted.
 		"hosts of one name": {func(w *testSweep) {
 			for task := range 4 {
-				w.claim(task, 0, task, 0, "localhost", 30)
-				w.result(task, 0, task, 0, 130)
+				w.claim(attempt{trial: task, task: task}, "localhost", 30)
+				w.result(attempt{trial: task, task: task}, 130)
 			}
 		}, 220, 10, 500},
 		// Every task has a host name of its own; there are not more machines than planned.
 		"tasks with names of their own": {func(w *testSweep) {
 			for task := range 4 {
-				w.claim(task, 0, task, 0, fmt.Sprint("container-", task), 30)
-				w.result(task, 0, task, 0, 130)
+				w.claim(attempt{trial: task, task: task}, fmt.Sprint("container-", task), 30)
+				w.result(attempt{trial: task, task: task}, 130)
 			}
 		}, 220, 20, 500},
 		// The first machine is lost at 100 s; the next attempt of its task begins on another at 160 s.
 		"a preemption": {func(w *testSweep) {
-			w.claim(0, 0, 0, 0, "a", 30)
-			w.beat(0, 0, 100)
-			w.claim(0, 1, 0, 1, "b", 160)
-			w.result(0, 1, 0, 1, 260)
+			w.claim(attempt{}, "a", 30)
+			w.beat(attempt{}, 100)
+			w.claim(attempt{claim: 1, number: 1}, "b", 160)
+			w.result(attempt{claim: 1, number: 1}, 260)
 		}, 80 + 110, 20, 500},
+		// They count from the plan to now: a from 0 s to 500 s, and b from 10 s before its claim at 500 s.
 		"times before and after the sweep": {func(w *testSweep) {
-			w.claim(0, 0, 0, 0, "a", -1e6)
-			w.beat(0, 0, 1e6)
-			w.claim(1, 0, 1, 0, "b", 1e6)
-			w.result(1, 0, 1, 0, -1e6)
+			w.claim(attempt{}, "a", -1e6)
+			w.beat(attempt{}, 1e6)
+			w.claim(attempt{trial: 1, task: 1}, "b", 1e6)
+			w.result(attempt{trial: 1, task: 1}, -1e6)
 		}, 500 + 10, 10, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -185,11 +197,11 @@ func TestAFinalTrainingKeepsItsMachines(t *testing.T) {
 		w.plan.Spec.Final = &sweep.Final{Rows: sweep.FinalAll, Machines: machines}
 		for trial, host := range []string{"a", "b", "c"} {
 			end := 110 + 20*float64(trial)
-			w.claim(trial, 0, trial, 0, host, 10)
-			w.result(trial, 0, trial, 0, end)
+			w.claim(attempt{trial: trial, task: trial}, host, 10)
+			w.result(attempt{trial: trial, task: trial}, end)
 		}
-		w.claim(3, 0, 3, 0, "d", 160)
-		w.result(3, 0, 3, 0, 240)
+		w.claim(attempt{trial: 3, task: 3}, "d", 160)
+		w.result(attempt{trial: 3, task: 3}, 240)
 		if got := w.read(300).MachineSeconds; got != want {
 			t.Errorf("a final training of %d machines: %v machine-seconds, want %v", machines, got, want)
 		}
@@ -204,10 +216,10 @@ func TestMachinesThatCannotHelpLeave(t *testing.T) {
 		w := newTestSweep(t, 2, 2, 1)
 		w.plan.Trials[1].Refit = true
 		w.plan.Spec.Final = &sweep.Final{Rows: sweep.FinalAll, Machines: 2}
-		w.claim(0, 0, 0, 0, "a", 10)
-		w.result(0, 0, 0, 0, 110)
-		w.claim(1, 0, 1, 0, "b", 160)
-		w.result(1, 0, 1, 0, 1000)
+		w.claim(attempt{}, "a", 10)
+		w.result(attempt{}, 110)
+		w.claim(attempt{trial: 1, task: 1}, "b", 160)
+		w.result(attempt{trial: 1, task: 1}, 1000)
 		final := w.results[1]
 		final.Usage.Machines = took
 		w.results[1] = final
@@ -222,30 +234,30 @@ func TestHowAttemptsEnd(t *testing.T) {
 	w := newTestSweep(t, 6, 1, 4)
 
 	// Trial 0 is finished, and trial 1 released.
-	w.claim(0, 0, 0, 0, "a", 10)
-	w.result(0, 0, 0, 0, 50)
-	w.claim(1, 0, 1, 0, "a", 10)
+	w.claim(attempt{}, "a", 10)
+	w.result(attempt{}, 50)
+	w.claim(attempt{trial: 1, task: 1}, "a", 10)
 	w.put(sweep.Names(w.plan.Sweep).Release(1, 0), struct{}{})
 
 	// Trial 2 is taken over, by an attempt that was alive 50 s ago. The task of trial 3 has been silent since its
 	// claim.
-	w.claim(2, 0, 2, 0, "a", 10)
-	w.beat(2, 0, 40)
-	w.claim(2, 1, 0, 0, "a", 140)
-	w.beat(2, 1, 250)
-	w.claim(3, 0, 3, 0, "a", 10)
+	w.claim(attempt{trial: 2, task: 2}, "a", 10)
+	w.beat(attempt{trial: 2}, 40)
+	w.claim(attempt{trial: 2, claim: 1}, "a", 140)
+	w.beat(attempt{trial: 2, claim: 1}, 250)
+	w.claim(attempt{trial: 3, task: 3}, "a", 10)
 
 	// Trial 4's task died, and task 0 gave the trial up: its result has the dead claim's number.
-	w.claim(4, 0, 1, 1, "a", 60)
-	w.beat(4, 0, 70)
-	w.result(4, 0, 0, 0, 200)
+	w.claim(attempt{trial: 4, task: 1, number: 1}, "a", 60)
+	w.beat(attempt{trial: 4}, 70)
+	w.result(attempt{trial: 4}, 200)
 
 	// Trial 5 waited at a rung, was resumed and released.
-	w.claim(5, 0, 2, 0, "a", 10)
-	w.beat(5, 0, 20)
+	w.claim(attempt{trial: 5, task: 2}, "a", 10)
+	w.beat(attempt{trial: 5}, 20)
 	w.put(sweep.Names(w.plan.Sweep).Pause(5, 9), struct{}{})
 	w.put(sweep.Names(w.plan.Sweep).Release(5, 0), struct{}{})
-	w.claim(5, 1, 2, 0, "a", 30)
+	w.claim(attempt{trial: 5, claim: 1, task: 2}, "a", 30)
 	w.put(sweep.Names(w.plan.Sweep).Release(5, 1), struct{}{})
 
 	// Each attempt: trial/claim, end, seconds.
@@ -265,8 +277,8 @@ func TestHowAttemptsEnd(t *testing.T) {
 // the claims must be counted as unreadable.
 func TestDamage(t *testing.T) {
 	w := newTestSweep(t, 6, 1, 4)
-	w.claim(0, 0, 0, 0, "a", 10)
-	w.result(0, 0, 0, 0, 50)
+	w.claim(attempt{}, "a", 10)
+	w.result(attempt{}, 50)
 	before := w.read(300)
 
 	// Four claims: of another sweep, a text, of another trial, and too large. Two heartbeats: a list, and without a
@@ -306,12 +318,12 @@ func TestReadsOnlyWhatHasChanged(t *testing.T) {
 		}
 	}
 
-	w.claim(0, 0, 0, 0, "a", 10)
-	w.beat(0, 0, 20)
+	w.claim(attempt{}, "a", 10)
+	w.beat(attempt{}, 20)
 	look("a claim and its beat", 2)
 	look("nothing", 0)
-	w.beat(0, 0, 30)
-	w.claim(1, 0, 1, 0, "a", 10)
+	w.beat(attempt{}, 30)
+	w.claim(attempt{trial: 1, task: 1}, "a", 10)
 	look("another beat and another claim", 2)
 	look("nothing", 0)
 }
@@ -325,8 +337,8 @@ func TestAFailedReadIsRepeated(t *testing.T) {
 		return away
 	})
 	r := &ledger.Reader{Store: store, Plan: w.plan}
-	w.claim(0, 0, 0, 0, "a", 10)
-	w.beat(0, 0, 20)
+	w.claim(attempt{}, "a", 10)
+	w.beat(attempt{}, 20)
 	if _, err := r.Read(t.Context(), w.results, at(100)); !errors.Is(err, away) {
 		t.Errorf("reading from a store that fails: got error %v, want %v", err, away)
 	}
@@ -347,20 +359,22 @@ func randomSweep(t testing.TB, seed uint64) *testSweep {
 		when, task := r.Float64()*500, r.IntN(w.plan.Sizing.Tasks)
 		claims := 1 + r.IntN(3)
 		for claim := range claims {
-			w.claim(trial, claim, task, claim, fmt.Sprint("host-", r.IntN(4)), when)
+			a := attempt{trial: trial, claim: claim, task: task, number: claim}
+			w.claim(a, fmt.Sprint("host-", r.IntN(4)), when)
 			when += r.Float64() * 300
-			w.beat(trial, claim, when)
+			w.beat(a, when)
 			when += r.Float64() * 50
 		}
 		if r.IntN(4) > 0 {
-			w.result(trial, claims-1, task, claims-1, when)
+			w.result(attempt{trial: trial, claim: claims - 1, task: task, number: claims - 1}, when)
 		}
 	}
 	return w
 }
 
 // TestCostNeverFalls reads random sweeps every 50 s, with what has been written by then. The cost may fall only by what
-// a dead task was taken for alive, and is never more than that of all machines for the whole time.
+// a dead task was taken for alive. The machine time is never more than that of all machines for the whole time, of
+// which the lead is a part, and there are never more machines at once than planned.
 func TestCostNeverFalls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
@@ -451,7 +465,8 @@ func TestOrderDoesNotMatter(t *testing.T) {
 }
 
 // TestMachinesWithoutClaimsAreCounted checks AtLeast for a job of two machines, at 500 s: machines cost from 10 s
-// before their first task or claim until the job's end or now, even if they never claimed a trial.
+// before their first task or claim until the job's end or now, even if they never claimed a trial. A first task at 100
+// s thus costs from 90 s on, 410 s for each machine, but nothing before the job's submission.
 func TestMachinesWithoutClaimsAreCounted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		floor ledger.MinimumUsage
@@ -468,21 +483,21 @@ func TestMachinesWithoutClaimsAreCounted(t *testing.T) {
 		"its end is in the future": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Ended: at(900)},
 			func(*testSweep) {}, 2 * 410 * 0.001},
 		"one of two machines claimed": {ledger.MinimumUsage{Submitted: at(0), Began: at(100)}, func(w *testSweep) {
-			w.claim(0, 0, 0, 0, "a", 110)
-			w.beat(0, 0, 490)
+			w.claim(attempt{}, "a", 110)
+			w.beat(attempt{}, 490)
 		}, 2 * 410 * 0.001},
 		"one of two machines has come": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Waiting: 2},
 			func(*testSweep) {}, 410 * 0.001},
 		"the second has come late": {ledger.MinimumUsage{Submitted: at(0), Began: at(100)}, func(w *testSweep) {
-			w.claim(0, 0, 0, 0, "a", 110)
-			w.beat(0, 0, 490)
-			w.claim(1, 0, 2, 0, "b", 400)
-			w.beat(1, 0, 490)
+			w.claim(attempt{}, "a", 110)
+			w.beat(attempt{}, 490)
+			w.claim(attempt{trial: 1, task: 2}, "b", 400)
+			w.beat(attempt{trial: 1}, 490)
 		}, (410 + 110) * 0.001},
 		"claims tell of more": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Ended: at(101)},
 			func(w *testSweep) {
-				w.claim(0, 0, 0, 0, "a", 110)
-				w.beat(0, 0, 490)
+				w.claim(attempt{}, "a", 110)
+				w.beat(attempt{}, 490)
 			}, 400 * 0.001},
 		"begun in the future": {ledger.MinimumUsage{Submitted: at(0), Began: at(900)}, func(*testSweep) {}, 0},
 	} {
@@ -517,13 +532,14 @@ func TestAFloorIsAtItsJobsPrice(t *testing.T) {
 }
 
 // TestAForgedEndStopsWithTheSweep has a result and a heartbeat that claim a time of 1e7 s, almost four months after the
-// plan. Their machines must count only until now, or until a takeover (90 s) after the sweep's end.
+// plan. Their machines must count only until now, or until a takeover (90 s) after the sweep's end. The attempt with
+// the result is finished all the same, and the other one silent.
 func TestAForgedEndStopsWithTheSweep(t *testing.T) {
 	w := newTestSweep(t, 2, 2, 1)
-	w.claim(0, 0, 0, 0, "a", 30)
-	w.result(0, 0, 0, 0, 1e7)
-	w.claim(1, 0, 1, 0, "b", 30)
-	w.beat(1, 0, 1e7)
+	w.claim(attempt{}, "a", 30)
+	w.result(attempt{}, 1e7)
+	w.claim(attempt{trial: 1, task: 1}, "b", 30)
+	w.beat(attempt{trial: 1}, 1e7)
 	bill := func(now float64) float64 {
 		r := ledger.Reader{Store: w.store, Plan: w.plan, Ended: at(500)}
 		l := must.Get(r.Read(t.Context(), w.results, at(now)))(t)
@@ -556,7 +572,7 @@ func TestAJobNobodyWroteDownIsNone(t *testing.T) {
 	id := w.plan.Sweep
 	w.put(sweep.Names(id).Claim(0, 0), sweep.Claim{Format: 1, Sweep: id, Job: string(id.JobID(1)), Host: "a",
 		At: at(30)})
-	w.beat(0, 0, 130)
+	w.beat(attempt{}, 130)
 	r := ledger.Reader{Store: w.store, Plan: w.plan}
 	cost := func() float64 {
 		l, err := r.Read(t.Context(), w.results, at(500))

@@ -72,7 +72,7 @@ func (r *Reader) Read(ctx context.Context, results map[int]sweep.Result, now tim
 		all = append(all, c)
 	}
 
-	l := makeLedger(r.Plan, all, results, r.clock(now))
+	l := makeLedger(r.Plan, all, results, r.clockAt(now))
 	l.Unreadable = unreadable
 	return l, nil
 }
@@ -138,11 +138,11 @@ func (r *Reader) listUnread(ctx context.Context) ([]wanted, error) {
 
 			if e.claimRead != c.Made {
 				e.claimRead = c.Made
-				todo = append(todo, wanted{e, k, true})
+				todo = append(todo, wanted{into: e, key: k, claim: true})
 			}
 			if e.beatRead != blob.Generation(c.Beat) {
 				e.beatRead = blob.Generation(c.Beat)
-				todo = append(todo, wanted{e, k, false})
+				todo = append(todo, wanted{into: e, key: k})
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func (r *Reader) readObjects(ctx context.Context, todo []wanted) error {
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
-			case problem.Is(err, problem.Damaged):
+			case problem.Is(err, problem.Damaged): // it stays marked as read, until it is written again
 				return nil
 			case err != nil && w.claim: // mark it as not read
 				w.into.claimRead = blob.Absent

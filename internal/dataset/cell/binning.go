@@ -64,7 +64,8 @@ func rowsOf(values []Distinct) int {
 }
 
 // cutIntoBins divides the values, ascending, into at most bins bins of about equal numbers of rows, and returns the
-// bounds between them. A heavy value, with at least as many rows as such a bin, gets one to itself.
+// bounds between them. There are fewer bins if these would have fewer than minPerBin rows on average. A heavy value,
+// with at least as many rows as such a bin, gets one to itself.
 func cutIntoBins(values []Distinct, bins int) []float64 {
 	if len(values) <= bins {
 		return cutFew(values)
@@ -124,7 +125,8 @@ func cutFew(values []Distinct) []float64 {
 	var bounds []float64
 	filled := 0
 	for i := 0; i+1 < len(values); i++ {
-		if filled += values[i].N; filled >= minPerBin {
+		filled += values[i].N
+		if filled >= minPerBin {
 			bounds = append(bounds, boundBetween(values[i].X, values[i+1].X))
 			filled = 0
 		}

@@ -213,7 +213,7 @@ func allAbsent(v *dataset.Values) bool {
 
 // plainNumbers writes the values of a column of numbers or booleans to out, and NaN for missing ones.
 func plainNumbers(v *dataset.Values, t *Markers, out []float64) {
-	check := v.Null != nil || len(t.Numbers) > 0
+	check := v.Null != nil || len(t.Numbers) > 0 // otherwise only NaN is missing, which stays as it is
 	for i := range out {
 		switch {
 		case check && Missing(v, i, t):
@@ -239,14 +239,14 @@ func (c *ColumnEncoder) textNumbers(v *dataset.Values, out []float64) error {
 			sec, nsec, ok = ParseTime(text)
 			out[i] = dataset.Seconds(sec, nsec)
 		default:
-			if out[i], ok = ParseForced(text); c.markers.HasNumber(out[i]) {
+			out[i], ok = ParseForced(text)
+			if c.markers.HasNumber(out[i]) {
 				out[i] = math.NaN()
 			}
 		}
 
 		if !ok {
-			return &ValueError{i, fmt.Sprintf("%.40q is not a %s", text,
-				map[dataset.Kind]string{dataset.Numeric: "number", dataset.Temporal: "time"}[c.feature.Kind])}
+			return &ValueError{i, fmt.Sprintf("%.40q is not a %s", text, c.wanted())}
 		}
 	}
 	return nil
@@ -262,8 +262,15 @@ func (e *ValueError) Error() string { return e.Msg }
 
 // wrongType returns the error for a column of times where the feature has numbers, or the other way round.
 func (c *ColumnEncoder) wrongType(v *dataset.Values) error {
-	want := map[dataset.Kind]string{dataset.Numeric: "numbers", dataset.Temporal: "times"}[c.feature.Kind]
 	return &ValueError{0,
-		fmt.Sprintf("the column holds values of type %s where the dataset has %s; convert it as it was for training",
-			v.Type, want)}
+		fmt.Sprintf("the column holds values of type %s where the dataset has %ss; convert it as it was for training",
+			v.Type, c.wanted())}
+}
+
+// wanted returns the word for a value of the feature, which has numbers or times.
+func (c *ColumnEncoder) wanted() string {
+	if c.feature.Kind == dataset.Temporal {
+		return "time"
+	}
+	return "number"
 }

@@ -138,7 +138,8 @@ func sortNeighbours(keys []uint64) {
 func Median(all []Distinct, rows int) float64 {
 	before := 0
 	for _, d := range all {
-		if before += d.N; before > (rows-1)/2 {
+		before += d.N
+		if before > (rows-1)/2 {
 			return d.X
 		}
 	}

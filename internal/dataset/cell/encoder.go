@@ -33,7 +33,7 @@ type Encoder struct {
 // levels are those of its tables, nil if it has none. They must stay open as long as the encoder is used, and the
 // encoder does not close them.
 func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
-	// The levels must be those of the tables.
+	// The levels must be those of the tables, whose levels follow each other.
 	have, want := 0, 0
 	if levels != nil {
 		have = levels.Len()
@@ -125,7 +125,8 @@ func (e *Encoder) Numbers() []bool {
 // goroutines share the rows.
 func (e *Encoder) Encode(b *table.Batch, out []float64, in *Inputs, threads int) ([]float64, error) {
 	errorAt := func(row int, column, msg string) error { return b.ErrorAt(row, column, "%s", msg) }
-	return e.encode(rows{b.Rows, b.File, b.Names, b.Columns, errorAt}, out, in, threads)
+	r := rows{n: b.Rows, file: b.File, names: b.Names, columns: b.Columns, errorAt: errorAt}
+	return e.encode(r, out, in, threads)
 }
 
 // EncodeSample returns the model values of a dataset's sample, as Encode does. The sample may be from another dataset
@@ -145,9 +146,10 @@ type rows struct {
 
 // sampled returns the rows of a sample.
 func sampled(s *dataset.Sample) rows {
-	return rows{len(s.Row), dataset.SampleFile, s.Names, s.Columns, func(row int, column, msg string) error {
+	errorAt := func(row int, column, msg string) error {
 		return &table.InputError{File: dataset.SampleFile, Row: int64(row) + 1, Column: column, Msg: msg}
-	}}
+	}
+	return rows{n: len(s.Row), file: dataset.SampleFile, names: s.Names, columns: s.Columns, errorAt: errorAt}
 }
 
 // chunkRows is how many rows are encoded at a time: their values stay in the cache while one feature after the other is

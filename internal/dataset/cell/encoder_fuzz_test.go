@@ -360,7 +360,9 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-// TestTexts reads the texts of testdata/texts.json, which the tests of the Python package read, too.
+// TestTexts reads the texts of testdata/texts.json, which the tests of the Python package read, too. For each format of
+// a column, and for times that are read without one, it has texts with what they are read as, or null if they are
+// refused.
 func TestTexts(t *testing.T) {
 	data := must.Get(os.ReadFile("testdata/texts.json"))(t)
 	var forms map[string]map[string]any

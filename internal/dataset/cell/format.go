@@ -39,25 +39,34 @@ const (
 	monthFirst
 )
 
-// parseMarked reads a number that is written for readers, in the format f, and returns its unit: a currency or %. A
-// scale, such as the M of 25M, multiplies the number and is no unit.
+// parseMarked reads a number that is written for readers, in the format f, and returns its unit: the currency or %, or
+// both as they are written. A scale, such as the M of 25M or the MB of 25MB, multiplies the number and is no unit. In
+// the format AsNumber, all that ParseNumber reads is a number as well, without a unit.
 func parseMarked(s string, f dataset.Format) (x float64, unit string, ok bool) {
 	if x, form := ParseNumber(s); form != FormText && f == dataset.AsNumber {
 		return x, "", true
 	}
 	m := marked[f].FindStringSubmatch(Trim(s))
-	if m == nil || m[4]+m[5] == "" || m[1] != "" && m[3] != "" {
+	if m == nil {
 		return 0, "", false
 	}
-	x, _ = strconv.ParseFloat(m[1]+m[3]+"0"+notDigit.ReplaceAllString(m[4], "")+"."+m[5]+"0"+m[6], 64)
-	if scale, scaled := scales[m[7][:min(1, len(m[7]))]]; scaled {
-		return x * scale, m[2], true
+	sign, lateSign, currency := m[1], m[3], m[2]
+	whole, fraction, exponent, after := notDigit.ReplaceAllString(m[4], ""), m[5], m[6], m[7]
+	if whole+fraction == "" || sign != "" && lateSign != "" {
+		return 0, "", false
 	}
-	return x, m[2] + m[7], true
+
+	// The only possible error is a number beyond a float64, of which x is then an infinity.
+	x, _ = strconv.ParseFloat(sign+lateSign+whole+"."+fraction+exponent, 64)
+	if scale, scaled := scales[strings.TrimSuffix(after, "B")]; scaled {
+		return x * scale, currency, true
+	}
+	return x, currency + after, true
 }
 
-// ReadAs reads a column of texts in a format, as numbers or as times. t has the texts that stand for a missing value. A
-// text that is not in the format is an error with its row.
+// ReadAs reads a column of texts in a format: as numbers, or in the format of a date as times in microseconds. t has
+// the texts that stand for a missing value; missing numbers are NaN and missing times null. Any other text that is not
+// in the format is an error with its row, and the values then mean nothing.
 func ReadAs(f dataset.Format, v *dataset.Values, t *Markers) (dataset.Values, *ValueError) {
 	order, isTime := orders[f]
 	out := dataset.Values{Type: dataset.Float, Float: make([]float64, v.Len())}
@@ -66,11 +75,12 @@ func ReadAs(f dataset.Format, v *dataset.Values, t *Markers) (dataset.Values, *V
 			Null: make([]bool, v.Len())}
 	}
 	for i, text := range v.Text {
-		missing, marks := v.IsNull(i) || t.Has(text), f
-		var ok bool
+		missing := v.IsNull(i) || t.Has(text)
+		marks := f
 		if v.Literal != nil && v.Literal[i] { // a number of JSON, which has a point in any format
 			marks = dataset.AsNumber
 		}
+		var ok bool
 		if isTime {
 			var sec, nsec int64
 			sec, nsec, ok = parseTime(text, order)
@@ -90,7 +100,7 @@ type Recogniser struct {
 	RuledOut  bool    // no further text can give the column a format
 	Semicolon bool    // divides the columns, where a decimal mark is often a comma
 	cannot    [4]bool // the formats that are ruled out, in the order of formats
-	bare      bool    // some number has no unit
+	bare      bool    // some text has no unit
 	short     bool    // some whole number of up to three digits has no mark
 	unit      string
 	ambiguous string // a number in two formats
@@ -101,7 +111,7 @@ type Recogniser struct {
 }
 
 // Add observes a text that does not stand for a missing value. It rules out the formats in which the text cannot be
-// read, and notes what tells the remaining ones apart. Once all are ruled out, it does nothing.
+// read, and notes what tells the remaining ones apart. Once no format is possible any more (RuledOut), it does nothing.
 func (r *Recogniser) Add(text string) {
 	if r.RuledOut {
 		return
@@ -139,7 +149,8 @@ func (r *Recogniser) Add(text string) {
 }
 
 // ruleOut rules out the formats that the text is not in. form is what ParseNumber says of the text. It returns the unit
-// of the text's number, and the number itself with a point and with a comma as the decimal mark.
+// of the text's number, and the number itself with a point and with a comma as the decimal mark. A number is 0 in a
+// format that had been ruled out before, and both are 0 for a short whole number, which is the same in both.
 func (r *Recogniser) ruleOut(text string, form Form) (unit string, numbers [2]float64) {
 	for i, f := range formats {
 		var ok bool
@@ -160,8 +171,9 @@ func (r *Recogniser) ruleOut(text string, form Form) (unit string, numbers [2]fl
 	return unit, numbers
 }
 
-// exemplify keeps the text as Example if it has marks that only a format explains, and is no time that is read in one
-// way. Spaces alone are no such marks: addresses and telephone numbers have digits in threes, too.
+// exemplify keeps the text as Example if only a format explains it: it is read as a date with the day or the month
+// first, or it has marks of a number that is written for readers. Spaces alone are no such marks: addresses and
+// telephone numbers have digits in threes, too. A time that is read in one way only is no example.
 func (r *Recogniser) exemplify(text string) {
 	isDate := !r.cannot[dayFirst] || !r.cannot[monthFirst]
 	if isDate || strings.ContainsAny(text, ",'%$€£¥₹kKMGT") {

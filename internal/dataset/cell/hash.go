@@ -14,7 +14,8 @@ func HashText(s []byte) uint64 { return encode.Mix(encode.FNV(s)) }
 // HashRow hashes a row's number in the whole table.
 func HashRow(row int64) uint64 { return encode.Mix(uint64(row) ^ seedRow<<32) }
 
-// Unit maps a hash to a number in [0, 1).
+// Unit maps a hash to a number in [0, 1). It takes the upper 53 bits, since a float64 holds these exactly: more of them
+// could be rounded up to 1.
 func Unit(h uint64) float64 { return float64(h>>11) / (1 << 53) }
 
 // Keys hashes the values of a key column, by which rows are split or grouped. Spellings of one value are equal: spaces
@@ -26,7 +27,8 @@ type Keys struct {
 }
 
 // Hash returns the hash of the key in row i of v. A row without a key has one of its own: the hash of row, its number
-// in the whole table. Such rows are counted in k.None.
+// in the whole table. Such rows are counted in k.None. A text is hashed without spaces around it, and a number in its
+// shortest form, so that all spellings of it are equal.
 func (k *Keys) Hash(v *dataset.Values, i int, row int64) uint64 {
 	if Missing(v, i, k.Markers) {
 		k.None++

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"math"
 	"slices"
 
 	"coppice/internal/dataset"
@@ -49,8 +50,8 @@ func newCountRules(e *dataset.Encoding, columns []string) []countRule {
 	for i := range e.Tables {
 		t := &e.Tables[i]
 		of := t.Of[0]
-		if w := byName[of.Column]; w != nil && w.table < 0 && len(t.Of) == 1 && of.Take == "" && len(of.Bounds) == 0 &&
-			t.Levels > 0 {
+		ofValues := len(t.Of) == 1 && of.Take == "" && len(of.Bounds) == 0
+		if w := byName[of.Column]; ofValues && t.Levels > 0 && w != nil && w.table < 0 {
 			w.table = i
 		}
 	}
@@ -63,7 +64,7 @@ func newCountRules(e *dataset.Encoding, columns []string) []countRule {
 			column = f.From.Of[0].Column
 		}
 		switch w := byName[column]; {
-		case w == nil || w.table >= 0:
+		case w == nil || w.table >= 0: // a derived feature, whose name is no column's, or a column with a table
 		case f.Kind == dataset.Categorical:
 			w.categories = append(w.categories, i)
 		case f.From == nil:
@@ -107,8 +108,8 @@ func (l *lookup) countRows(out []float64) error {
 	return nil
 }
 
-// countLevels adds the values of a column to c: those that are missing, those that are no level of the table, and those
-// whose level has few rows.
+// countLevels adds the values of a column in the chunk's rows to c: those that are missing, those that are no level of
+// the table, and those whose level has fewer than rareRows rows.
 func (l *lookup) countLevels(c *InputCount, table int) error {
 	slots, _, err := l.findLevels(table)
 	if err != nil {
@@ -133,17 +134,18 @@ func (l *lookup) countLevels(c *InputCount, table int) error {
 }
 
 // countCategories adds the values v of a column to c. features are the indices of the features whose categories are the
-// column's values, and out has the chunk's model values. A value is unseen if none of the
-// features has it as a category.
+// column's values, and out has the chunk's model values: [rows x features]. A value is unseen if none of the features
+// has it as a category.
 func (l *lookup) countCategories(c *InputCount, v *dataset.Values, features []int, out []float64) {
 	width := len(l.e.encoders)
 	first := l.e.encoders[features[0]]
 	for r := range l.rows {
 		other := !slices.ContainsFunc(features,
 			func(i int) bool { return out[r*width+i] != float64(l.e.encoders[i].other) })
+		inMissingBin := first.missing != first.other && out[r*width+features[0]] == float64(first.missing)
 		switch {
-		case first.missing != first.other && out[r*width+features[0]] == float64(first.missing),
-			other && Missing(v, r, l.e.markers): // the table had no missing value, so there is no bin for it
+		// A feature without a bin of missing values has them in that of other categories.
+		case inMissingBin, other && Missing(v, r, l.e.markers):
 			c.Missing++
 		case other:
 			c.Unseen++
@@ -151,12 +153,13 @@ func (l *lookup) countCategories(c *InputCount, v *dataset.Values, features []in
 	}
 }
 
-// countMissing counts the missing values of a column of numbers or times. feature is the one that is the column itself.
-// If there is none (-1), a number that stands for a missing value is only recognised if it is spelled as the marker.
+// countMissing counts the missing values v of a column of numbers or times. feature is the index of the feature that is
+// the column itself, whose model values are NaN where they are missing. If there is none (-1), the raw values decide;
+// in a column of texts, a number that stands for a missing value then has to be spelled as the marker is.
 func (l *lookup) countMissing(c *InputCount, v *dataset.Values, feature int, out []float64) {
 	width := len(l.e.encoders)
 	for r := range l.rows {
-		if feature >= 0 && out[r*width+feature] != out[r*width+feature] || feature < 0 && Missing(v, r, l.e.markers) {
+		if feature >= 0 && math.IsNaN(out[r*width+feature]) || feature < 0 && Missing(v, r, l.e.markers) {
 			c.Missing++
 		}
 	}

@@ -123,9 +123,10 @@ func (l *lookup) findColumns(r *rows) error {
 // encodeChunks encodes all rows, in chunks of chunkRows rows on several goroutines, each with a lookup of its own. It
 // needs findColumns. If several chunks fail, the error is that of the first one in the table, whatever the threads.
 func (l *lookup) encodeChunks(r *rows, out []float64, count bool, threads int) error {
-	var mu sync.Mutex
+	var mu sync.Mutex // for the next two, and l.counts
 	var failed error
-	chunks, width, at := (r.n+chunkRows-1)/chunkRows, len(l.e.encoders), math.MaxInt
+	failedChunk := math.MaxInt
+	chunks, width := (r.n+chunkRows-1)/chunkRows, len(l.e.encoders)
 	dataset.Parallel(threads, chunks, func(i int) {
 		own := l.e.lookups.Get().(*lookup)
 		defer own.release()
@@ -135,8 +136,8 @@ func (l *lookup) encodeChunks(r *rows, out []float64, count bool, threads int) e
 
 		mu.Lock()
 		defer mu.Unlock()
-		if err != nil && i < at {
-			failed, at = err, i
+		if err != nil && i < failedChunk {
+			failed, failedChunk = err, i
 		}
 		for i := range own.counts {
 			l.counts[i].add(&own.counts[i])
@@ -217,20 +218,24 @@ func (l *lookup) writeFeature(i int, out []float64, stride int) (column string, 
 		return column, err
 	default:
 		slots, column, err := l.findLevels(f.From.Table)
-		if err != nil || what == dataset.DeriveCount {
-			for r, at := range slots {
-				out[r*stride] = 0
-				if at >= 0 {
-					out[r*stride] = float64(l.e.levels.Rows[at])
-				}
-			}
+		if err != nil {
 			return column, err
 		}
-		return l.writeRecency(f.From, in[0], slots, out, stride)
+		if what == dataset.DeriveRecency {
+			return l.writeRecency(f.From, in[0], slots, out, stride)
+		}
+		for r, at := range slots { // counts
+			out[r*stride] = 0
+			if at >= 0 {
+				out[r*stride] = float64(l.e.levels.Rows[at])
+			}
+		}
+		return "", nil
 	}
 }
 
-// readNumbers returns an input's values as numbers, or as seconds since 1970 if kind is Temporal. NaN is missing.
+// readNumbers returns an input's values as numbers, or as seconds since 1970 if kind is Temporal, computed once per
+// chunk. NaN is missing. They may be the column's own memory, so they must not be written to.
 func (l *lookup) readNumbers(input int, kind dataset.Kind) ([]float64, error) {
 	which := 0
 	if kind == dataset.Temporal {
@@ -274,13 +279,16 @@ func (l *lookup) writeCalendar(d *dataset.Derived, in []int, out []float64, stri
 func (l *lookup) writeRecency(d *dataset.Derived, input int, slots []int32, out []float64, stride int) (column string,
 	err error) {
 	now, err := l.readNumbers(input, d.Of[0].Kind)
+	if err != nil {
+		return d.Of[0].Column, err
+	}
 	for r, at := range slots {
 		out[r*stride] = math.NaN()
-		if at >= 0 && err == nil {
+		if at >= 0 {
 			out[r*stride] = now[r] - l.e.levels.Last[at]
 		}
 	}
-	return d.Of[0].Column, err
+	return "", nil
 }
 
 // readRates returns the rates that a table gives the chunk's rows, computed once per chunk. Tables that it falls back
@@ -376,7 +384,7 @@ func newGuide(t *dataset.LevelTable, levels *dataset.Levels) guide {
 }
 
 // findSlots sets slots[i] to the index of the level with hash hashes[i] in levels, or to -1 if table t does not have
-// it. The result is that of levels.Find.
+// it. The result is that of levels.Find. Tables have 1 in place of a hash of 0.
 func (g *guide) findSlots(levels *dataset.Levels, t *dataset.LevelTable, hashes []uint64, slots []int32) {
 	if g.first == nil {
 		for i, hash := range hashes {

@@ -86,7 +86,8 @@ func (r *PartReader) hashNumbers(numbers []float64, out []uint64) {
 		r.bins = dataset.Resize(r.bins, len(numbers))
 		r.search.Find(numbers, r.bins, 0)
 		for i, x := range numbers {
-			if out[i] = r.ranges[r.bins[i]]; x != x {
+			out[i] = r.ranges[r.bins[i]]
+			if x != x {
 				out[i] = encode.Missing()
 			}
 		}
@@ -125,7 +126,8 @@ func (r *PartReader) Texts(v *dataset.Values, out []uint64) {
 	}
 
 	// The texts of a batch repeat, so keep the hashes of some. Texts of a Parquet dictionary share their memory, so
-	// that comparing them takes no time. The place of a text in known depends on its length and three of its bytes.
+	// that comparing them takes no time. The place of a text in known depends on its length and three of its bytes,
+	// each times another odd number, so that similar texts have different places.
 	var known [textCache]struct {
 		text string
 		hash uint64
@@ -178,10 +180,10 @@ func Clamp(x float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64
 func Take(what dataset.Derivation, seconds float64) float64 {
 	day := math.Floor(seconds / SecondsPerDay)
 	switch what {
-	case dataset.DeriveHour:
+	case dataset.DeriveHour: // the conversion to float64 prevents a fused multiply-add
 		return (seconds - float64(day*SecondsPerDay)) / 3600
-	case dataset.DeriveWeekday: // 1970-01-01 was a Thursday
-		if math.Abs(day) < 1<<53 {
+	case dataset.DeriveWeekday: // 1970-01-01 was a Thursday, day 3 of the week
+		if math.Abs(day) < 1<<53 { // whole numbers are exact, and faster than the remainders of floats below
 			return float64(((int64(day)+3)%7 + 7) % 7)
 		}
 		return math.Mod(math.Mod(day+3, 7)+7, 7)

@@ -90,8 +90,8 @@ func (s *Searcher) chooseCells() {
 	}
 }
 
-// evenCells returns cells of equal widths. They extend by an eighth on each side of the bounds, where many numbers may
-// be.
+// evenCells returns cells of equal widths. An eighth of them is on each side of the bounds, where many numbers may be.
+// Around a single bound they have the width 1.
 func evenCells(bounds []float64) cells {
 	first, last := bounds[0], bounds[len(bounds)-1]
 	const margin = guideCells / 8
@@ -103,7 +103,8 @@ func evenCells(bounds []float64) cells {
 	return c
 }
 
-// bitCells returns cells of equal width in the bits of numbers: they are narrow near zero and wide far from it.
+// bitCells returns cells of equal width in the bits of numbers: they are narrow near zero and wide far from it. The
+// width is the least power of two for which guideCells of them reach the last bound.
 func bitCells(bounds []float64) cells {
 	c := cells{byBits: true, low: signedBits(bounds[0])}
 	for uint64(signedBits(bounds[len(bounds)-1])-c.low)>>c.shift >= guideCells {
@@ -112,7 +113,8 @@ func bitCells(bounds []float64) cells {
 	return c
 }
 
-// signedBits maps floats to integers in the same order.
+// signedBits maps floats to integers in the same order. The bits of a negative float grow as it gets smaller, so all of
+// them but the sign are inverted.
 func signedBits(x float64) int64 {
 	b := int64(math.Float64bits(x))
 	return b ^ int64(uint64(b>>63)>>1)
@@ -123,8 +125,8 @@ func signedBits(x float64) int64 {
 // processor.
 func evenCell(x, scale, offset float64) float64 { return float64(x*scale) + offset }
 
-// countBounds returns the guide for these cells, and the most bounds in any one of them. For cells that are of no use,
-// because their width is not a finite number, the guide is nil and the most is more than allowed.
+// countBounds returns the guide for these cells, and the most bounds in any one of them. If bounds are so near each
+// other that the scale of the cells is infinite, the guide is nil and the most is more than allowed.
 func (c *cells) countBounds(bounds []float64) (*[guideCells]uint8, int) {
 	var in [guideCells]int
 	before, most := 0, 0
@@ -138,7 +140,7 @@ func (c *cells) countBounds(bounds []float64) (*[guideCells]uint8, int) {
 			in[int(z)]++
 		case z < 0:
 			before++
-		case z != z: // NaN, from cells of no width
+		case z != z: // NaN, from an infinite scale
 			return nil, maxInCell + 1
 		}
 	}
@@ -178,11 +180,14 @@ func (s *Searcher) findEvenly(xs []float64, out []uint8, missing uint8) {
 			out[i] = s.outside(x, missing)
 			continue
 		}
+		// The remainder is z itself; with it the compiler needs no check that the index is in the array. The conversion
+		// by way of int64 is a single instruction.
 		out[i] = advance(guide[uint(int64(z))%guideCells], x, table)
 	}
 }
 
-// findByBits is Find for cells of equal width in the bits of numbers.
+// findByBits is Find for cells of equal width in the bits of numbers. The &63 changes nothing: it tells the compiler
+// that a shift is less than the width of a word.
 func (s *Searcher) findByBits(xs []float64, out []uint8, missing uint8) {
 	guide, table, first, low, shift := s.guide, &s.table, s.table[0], s.cells.low, s.cells.shift&63
 	out = out[:len(xs)]
@@ -196,7 +201,8 @@ func (s *Searcher) findByBits(xs []float64, out []uint8, missing uint8) {
 	}
 }
 
-// outside returns the bin of a number that is in no cell.
+// outside returns the bin of a number that is in no cell, or missing for NaN. There may also be bounds outside of the
+// cells, which chooseCells has left out, so such a number is searched for among all bounds. There is at least one.
 func (s *Searcher) outside(x float64, missing uint8) uint8 {
 	switch {
 	case x != x:
@@ -227,7 +233,7 @@ func isAbove(x, bound float64) uint8 {
 // findEverywhere is Find without a guide: it searches all bounds, of which a quarter remain after each of four steps.
 func (s *Searcher) findEverywhere(xs []float64, out []uint8, missing uint8) {
 	if s.bounds == 0 {
-		clear(out[:len(xs)])
+		clear(out[:len(xs)]) // every number is in bin 0
 	}
 	for i, x := range xs {
 		switch {

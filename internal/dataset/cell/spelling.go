@@ -37,7 +37,7 @@ func plainText(s string, t *Markers, buf []byte) (text string, number []byte, mi
 
 // longWhole returns the digits of a whole number of any length, such as 1234567890123456.0, with its minus sign but
 // without a plus sign and a fraction of zeros: programs that have read an id as a float64 write it with a fraction. It
-// is false for anything else.
+// is false for anything else, such as a number with leading zeros, with an exponent or with two signs, and for 0.
 func longWhole(s string) (string, bool) {
 	digits := strings.TrimLeft(s, "+-")
 	if digits == "" || digits[0] < '1' || digits[0] > '9' || len(s)-len(digits) > 1 {

@@ -174,7 +174,7 @@ func parseWord(s string) (float64, Form) {
 }
 
 // shortNumber does what ParseForced does, faster, for the texts that most numbers are: up to 15 digits, with or without
-// a minus sign and a point, and nothing else. It is false for all others.
+// a minus sign and a point, in at most 16 bytes, and nothing else. It is false for all others.
 func shortNumber(s string) (x float64, ok bool) {
 	if len(s) > 16 {
 		return 0, false
@@ -190,7 +190,7 @@ func shortNumber(s string) (x float64, ok bool) {
 			mantissa = mantissa*10 + uint64(c)
 			digits++
 		case s[i] == '.' && fraction == 0:
-			fraction = len(s) - i // 1 + the digits after the point
+			fraction = len(s) - i // 1 + the digits after the point, so that it is not 0 after a point
 		default:
 			return 0, false
 		}

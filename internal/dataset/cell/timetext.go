@@ -98,10 +98,14 @@ func (p *timeText) parseDate(order DayOrder) (year, month, day int) {
 		// space is no separator.
 		day = p.parseUpTo2()
 		p.skip(next)
-		if p.named = !isDigit(p.s[0]); p.named {
+		p.named = !isDigit(p.s[0])
+		if p.named {
 			month = p.parseMonth()
-		} else if month = p.parseUpTo2(); order == MonthFirst {
-			day, month = month, day
+		} else {
+			month = p.parseUpTo2()
+			if order == MonthFirst {
+				day, month = month, day
+			}
 		}
 		p.expect(next)
 		year = p.parseDigits(4)
@@ -168,14 +172,16 @@ func (p *timeText) findName(word, list string) int {
 	return 0
 }
 
-// readAMPM reads AM or PM, if there is one, and returns the hour of the day that is meant by hour.
+// readAMPM reads AM or PM in any case, perhaps after a space, and returns the hour of the day that is meant by hour.
+// With one of them, hour must be 1 to 12, and 12 AM is midnight. If neither is next, it reads nothing and returns hour.
 func (p *timeText) readAMPM(hour int) int {
 	s := strings.TrimPrefix(p.s, " ")
 	if len(s) < 2 || s[1]|0x20 != 'm' || s[0]|0x20 != 'a' && s[0]|0x20 != 'p' || len(s) > 2 && s[2] != ' ' {
 		return hour
 	}
 	p.s, p.ok = s[2:], p.ok && hour >= 1 && hour <= 12
-	if hour %= 12; s[0]|0x20 == 'p' {
+	hour %= 12
+	if s[0]|0x20 == 'p' {
 		hour += 12
 	}
 	return hour
@@ -277,7 +283,8 @@ func (p *timeText) readZone(local int64) (offset int) {
 	return offset
 }
 
-// parseOffset reads +hh, +hhmm or +hh:mm and returns seconds east of UTC.
+// parseOffset reads +hh, +hhmm or +hh:mm, or the same with -, and returns seconds east of UTC. It accepts up to 18
+// hours (and 59 minutes), though no zone is farther than 14 from UTC.
 func (p *timeText) parseOffset() int {
 	sign := 1
 	if p.s[0] == '-' {
@@ -297,7 +304,7 @@ func (p *timeText) parseOffset() int {
 var zones sync.Map
 
 // regionName matches names such as Europe/Berlin. It excludes abbreviations such as CET, which mean several things.
-var regionName = regexp.MustCompile(`^[A-Z][\w+-]*(/[\w+-]+)+$`) // no CET, which is many things
+var regionName = regexp.MustCompile(`^[A-Z][\w+-]*(/[\w+-]+)+$`)
 
 // readRegion reads the name of a region, such as Europe/Berlin, and returns its offset in seconds east of UTC at the
 // given local time. It first takes the local time for UTC to find an offset, and then corrects the time by that to find
@@ -311,7 +318,8 @@ func (p *timeText) readRegion(local int64) int {
 			known, _ = zones.LoadOrStore(name, zone)
 		}
 	}
-	if p.ok = p.ok && known != nil; !p.ok {
+	p.ok = p.ok && known != nil
+	if !p.ok {
 		return 0
 	}
 	offset := 0

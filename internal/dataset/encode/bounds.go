@@ -207,7 +207,7 @@ func (d *DistinctCount) countedRows() []slot {
 // exactDraws is the number of rows up to which rows are drawn one by one.
 const exactDraws = 32
 
-// drawSome simulates the statistics of a random number of the level's rows, from none to all, drawn without
+// drawSome simulates the statistics of a random number of the level's rows, from none to fewer than all, drawn without
 // replacement. hash determines the result. Only n and sum of the result are set.
 func (s slot) drawSome(hash uint64) slot {
 	draw := func(i int) float64 { return float64(Mix(hash+uint64(i))>>11) / (1 << 53) } // uniform in [0, 1)
@@ -230,6 +230,7 @@ func (s slot) drawSome(hash uint64) slot {
 		for i := range 12 {
 			deviate += draw(i + 1)
 		}
+		// The variance of the hypergeometric distribution, of out.n rows out of s.n.
 		spread := math.Sqrt(out.n * p * (1 - p) * (s.n - out.n) / max(s.n-1, 1))
 		out.sum = max(0, min(out.n, math.Round(float64(out.n*p)+float64(deviate*spread)), s.sum))
 	}

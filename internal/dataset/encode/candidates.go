@@ -329,7 +329,7 @@ func (r *run) gainOf(atoms []int) (mean, deviates float64) {
 				chance := cell.squares / (cell.h + pull) / 2
 				explained += cell.g * cell.g / (cell.h + pull) / 2
 				expected += chance
-				variance += 2 * chance * chance // chance times a chi-square of one degree of freedom
+				variance += 2 * chance * chance // chance times a chi-square of one degree of freedom: variance 2
 			}
 		}
 	}
@@ -380,7 +380,8 @@ func (r *run) assignCells(w *scratch, c codes) []uint8 {
 		bounds := quantiles(rates, rateCells)
 
 		// Find the cell of each level that has held-out rows.
-		var known [fewRows * fewRows]uint8 // 1 + the cell of a level with few rows, by their number and label sum
+		// known has 1 + the cell of a level with few rows, by their number and label sum. Both are below fewRows.
+		var known [fewRows * fewRows]uint8
 		for at := 0; at < len(w.sums); at += folds + 1 {
 			if w.sums[at+f].n == 0 {
 				continue
@@ -515,13 +516,15 @@ func (w *scratch) binned(values []float64) Column {
 	}
 	slices.SortFunc(levels, func(a, b level) int { return cmp.Compare(a.x, b.x) })
 
-	// Give each value the current bin. A bin ends at the value whose rows reach the quantile numbered q.
+	// Give each value the current bin. Quantile q is the value at row q*n/statisticBins of the sorted rows, and a bin
+	// ends at it. q is the first quantile that the rows so far do not reach.
 	c := Column{Bins: 1, Data: make([]uint8, n)}
 	bins, rows, q := make([]uint8, len(levels)), 0, 1
 	for _, l := range levels {
 		bins[l.number] = uint8(c.Bins - 1)
 		rows += l.rows
-		if next := max(q, (rows*statisticBins+n-1)/n); next > q {
+		next := (rows*statisticBins + n - 1) / n // rows*statisticBins/n, rounded up
+		if next > q {
 			c.Bins++
 			q = next
 		}

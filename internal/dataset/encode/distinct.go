@@ -10,7 +10,8 @@ type DistinctCount struct {
 	depth int // required number of trailing zeros
 }
 
-// distinctLevels is the most levels counted, which makes the estimate accurate to some 3 %.
+// distinctLevels is the most levels counted. At least about half as many remain, so that the estimate is accurate to
+// some 3 %, one over the square root of 1,024.
 const distinctLevels = 2048
 
 // NewDistinct returns a DistinctCount without levels.
@@ -45,7 +46,7 @@ func (d *DistinctCount) Add(level uint64, label, weight float64) {
 	}
 }
 
-// Levels estimates how many levels have at least floor rows.
+// Levels estimates how many levels have at least floor rows: each counted level stands for 2^depth.
 func (d *DistinctCount) Levels(floor int) int {
 	n := 0
 	for i := range d.table.slots {

@@ -22,7 +22,8 @@ const (
 // generators, 2014). It is a bijection.
 func Mix(x uint64) uint64 { return random.Mix(x + random.Step) }
 
-// Fold returns the fold, from 0 to n-1, for the hash h of a group, a key or a row's number.
+// Fold returns the fold, from 0 to n-1, for the hash h of a group, a key or a row's number. It scales the upper 32 bits
+// of a hash of h to n.
 func Fold(h uint64, n int) uint8 { return uint8((Mix(h^seedFold) >> 32) * uint64(n) >> 32) }
 
 // FNV is 64-bit FNV-1a.

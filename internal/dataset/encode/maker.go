@@ -54,9 +54,10 @@ func (k *Key) target(label float64) float64 {
 // maxRatedClasses is the most classes that get a rate of each key, since each needs a table.
 const maxRatedClasses = 8
 
-// RatedClasses chooses the classes whose shares become rates, for labels that are numbers below classes. It returns the
-// most frequent classes, most frequent first. The rarest class is left out, since its share follows from the others.
-// columns is the number of id columns: their tables may take half of the tables that a dataset can have.
+// RatedClasses chooses the classes whose shares become rates, for labels that are numbers below classes. It returns at
+// most maxRatedClasses of them, the most frequent first. The rarest class is always left out, since its share follows
+// from the others. columns is the number of id columns, each of which needs a table for each class: these tables may
+// take half of those that a dataset can have, but there is one class at least, if there are two.
 func RatedClasses(labels []float32, classes, columns int) []int {
 	rows, order := make([]int, classes), make([]int, classes)
 	for i := range order {
@@ -135,8 +136,11 @@ type Maker struct {
 	assign   []func(values []float64, bins []uint8, missing uint8) // by feature
 	segments []segment                                             // of train; none if sorted
 	bins     *spool                                                // the bins of train by segment; nil if sorted
-	counts   [][2][]uint8                                          // for countBin
-	rowsOf   [][]uint32                                            // likewise
+
+	// Of counts over all rows of train, for countBin: by feature, the bins of levels in train and elsewhere, by level
+	// number; and by key, if there are groups, the levels' numbers of rows.
+	counts [][2][]uint8
+	rowsOf [][]uint32
 }
 
 // writeFunc takes the bins of consecutive rows of a split, from row first on: [features][rows]. They are valid during
@@ -177,7 +181,8 @@ func NewMaker(c Config) *Maker {
 	return m
 }
 
-// PieceRows returns how many rows of train there should be at most between two of the Cuts that the caller chooses.
+// PieceRows returns how many rows of train there should be at most between two of the Cuts that the caller chooses:
+// as many as take c.Piece bytes in a block, or pieceBytes if that is more.
 func PieceRows(c *Config) int {
 	layout := newRecordLayout(c)
 	return max(1, max(c.Piece, pieceBytes)/layout.loaded)
@@ -273,7 +278,8 @@ func (m *Maker) observe(r *LabelledRows) {
 	})
 }
 
-// pileOf returns the pile of row i: for train a piece of its order, for another split the split's only pile.
+// pileOf returns the pile of row i: for train a piece of its order, for another split the split's only pile, after
+// those of train.
 func (m *Maker) pileOf(r *LabelledRows, i int) int {
 	if r.Split > 0 {
 		return m.pieces + r.Split - 1
@@ -333,7 +339,8 @@ func (m *Maker) chooseFloor() {
 		return n
 	}
 
-	// No level has more rows than train, so the search ends at one row more.
+	// A higher floor has fewer levels, so a binary search finds the least one. No level has more rows than train, so
+	// the search ends at one row more.
 	most := m.c.Rows[0] + 1
 	m.floor = 1 + sort.Search(most, func(below int) bool { return levelsWith(1+below) <= m.c.Levels })
 }

@@ -432,8 +432,8 @@ func TestTablesHoldAllRowsOfTrain(t *testing.T) {
 	}
 }
 
-// TestFloor makes a table with 10,000 rare levels and 133 frequent ones, of which only 500 may be kept. The tables must
-// have about the frequent ones, with their exact numbers of rows.
+// TestFloor makes a table with 10,000 levels of two rows and 200 levels of 200 rows, and room for 500 levels. The table
+// must have about the frequent ones, with their exact numbers of rows.
 func TestFloor(t *testing.T) {
 	w := &testTable{c: Config{Parts: 1, Splits: 2, Rows: []int{60_000, 10}, Levels: 500, Memory: 1 << 30, Threads: 2,
 		Sample: 1000,
@@ -444,8 +444,8 @@ func TestFloor(t *testing.T) {
 	for i := range part {
 		switch {
 		case i%3 > 0:
-			part[i] = Range(i % 200) // some 133 frequent levels
-		default:
+			part[i] = Range(i % 200) // 40,000 rows of train in 200 levels
+		default: // rows 0, 3, 6 and so on
 			part[i] = Range(1000 + i/6) // 10,000 levels of two rows
 		}
 		w.label = append(w.label, float32(i&1))
@@ -504,7 +504,6 @@ func TestFloorOfManyRows(t *testing.T) {
 		}
 	}
 	w.parts, w.label = [][]uint64{part}, make([]float32, len(part))
-	w.label[0] = 1
 	m := NewMaker(w.c)
 	defer m.Close()
 	m.observe(&LabelledRows{Label: w.label, Parts: w.parts})

@@ -86,7 +86,8 @@ const (
 	leastGain = 3e-4 // share of the loss that a key has to explain to be added
 
 	// acceptErrors is for searches by time: by how many standard errors over periods of time (stalePeriods) a batch
-	// has to lower the loss to be kept. With eight periods, one useless batch in a thousand does.
+	// has to lower the loss to be kept. With eight periods, one useless batch in a thousand does, by Student's
+	// distribution with seven degrees of freedom.
 	acceptErrors = 5
 
 	// earlyStopErrors is by how many standard errors the loss on the first folds has to fall for the last batch to be
@@ -438,7 +439,7 @@ func (r *run) retrain(ctx context.Context, batch []candidate, last bool) error {
 }
 
 // OutOfFold returns a score for each row, from a model that has not learnt from the row or another one of its group.
-// Rows that no model leaves out get NaN: with s.Time, those of the early two thirds. The result is nil, without an
+// Rows that no model leaves out get NaN: with s.Time, about the early two thirds. The result is nil, without an
 // error, if there are fewer than 1,000 rows or a fold's training rows have equal labels.
 func (s *Search) OutOfFold(ctx context.Context) ([]float64, error) {
 	if len(s.Label) < 2*minHold {
@@ -470,7 +471,7 @@ func (r *run) scoreHeldOut() {
 	}
 }
 
-// held reports whether row i is held out in some fold.
+// isHeldOut reports whether row i is held out in some fold.
 func (r *run) isHeldOut(i int) bool { return int(r.heldOutIn[i]) < len(r.folds) }
 
 // lossOf returns the loss of row i with this score: log loss for a binary label, else half the squared error.
@@ -514,7 +515,7 @@ func (r *run) lossHasRisen(before []float64) bool {
 }
 
 // meanChange returns the mean of r.loss minus before, row by row, and its standard error. Rows without a loss (NaN) are
-// left out.
+// left out. Both results are NaN if before has no rows.
 func (r *run) meanChange(before []float64) (mean, standardError float64) {
 	n, total, squares := 0.0, 0.0, 0.0
 	for i, b := range before {
@@ -525,7 +526,8 @@ func (r *run) meanChange(before []float64) (mean, standardError float64) {
 		}
 	}
 	mean = total / n
-	return mean, math.Sqrt(max(squares/n-mean*mean, 0) / n)
+	variance := max(squares/n-mean*mean, 0) // of one row's change; rounding could make it negative
+	return mean, math.Sqrt(variance / n)
 }
 
 // settledShare is the share of a constant model's loss below which no keys are looked for: the columns predict nearly

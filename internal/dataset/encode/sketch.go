@@ -13,7 +13,7 @@ type sketch struct {
 	shift    int // right shift from a level's hash to its counter
 }
 
-// There are about four counters per level, within these bounds.
+// There are four to eight counters per level, as many as a power of two gives, within these bounds.
 const (
 	minCounters = 1 << 16
 	maxCounters = 1 << 27

@@ -19,8 +19,9 @@ const (
 //
 // Two delays are tried: half and a quarter of the horizon, or of the time that the held-out rows reach if that is less.
 // The result is the better one, and its gain as a share of the loss on the held-out rows within the horizon. It is 0
-// and 0, without an error, if neither is better (stableGain), and if there are too few rows, no times or no s.Keys. The
-// model of this comparison has only the statistics of s.Keys and the columns of s.Base.
+// and 0, without an error, if neither is better (stableGain) and longer than s.Delay. So it is if there are too few
+// rows, also of those to judge by, no different times, no s.Keys or no positive horizon, or if the training rows have
+// equal labels. The model of this comparison has only the statistics of s.Keys and the columns of s.Base.
 func (s *Search) Staleness(ctx context.Context, horizon float64) (delay, gain float64, err error) {
 	if len(s.Label) < 2*minHold || len(s.Keys) == 0 || s.Time == nil || !(horizon > 0) {
 		return 0, 0, nil

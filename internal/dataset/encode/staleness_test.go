@@ -176,7 +176,7 @@ func rareLabels(rows, positives int, times func(i int) float64) *Search {
 	return s
 }
 
-// TestSearchWithoutLabelsToLearn expects no key, a worth of 0 and no error where the training rows of some fold all
+// TestSearchWithoutLabelsToLearn expects no key, no worth above 0 and no error where the training rows of some fold all
 // have the same label.
 func TestSearchWithoutLabelsToLearn(t *testing.T) {
 	for name, s := range map[string]*Search{
@@ -361,7 +361,8 @@ func TestSearchCountsByTime(t *testing.T) {
 	held := slices.DeleteFunc(slices.Clone(r.folds[0].hold), func(hold bool) bool { return !hold })
 	trainingRows := rows - len(held)
 
-	// Row 900 sees no row of its level. Row 1500 sees one among 1,500 rows, which is extrapolated to the training rows.
+	// Row 1201 has a level of a tenth of the rows. Row 900 sees no row of its level. Row 1500 sees one among 1,500
+	// rows, which is extrapolated to the training rows. Counts are rounded, hence up to 1 of difference.
 	for row, want := range map[int]float64{
 		1201: float64(trainingRows / 10),
 		900:  0,
@@ -387,7 +388,8 @@ func TestSearchOfASettledLabel(t *testing.T) {
 		t.Fatalf("with a constant model: found %v, error %v, want the key of both atoms", found, err)
 	}
 
-	// This model's loss is .4 % of a constant model's, below settledShare.
+	// This model gives a row's label the log odds 6. Its loss, log(1 + exp(-6)) = .0025, is .4 % of a constant model's,
+	// log(2), and so below settledShare.
 	s.Learner = func(_ context.Context, l *TrainingSet) ([]float64, error) {
 		scores := make([]float64, len(l.Label))
 		for i, y := range l.Label {

@@ -104,15 +104,18 @@ type Counter struct {
 	hits  []Cell  // what the row adds to a count
 }
 
-// NewCounter returns a Counter for a table with so many rows, or nil if w is nil. names are the table's columns, and
-// label is the index of the label among them. features are those whose bins Add is given. missing lists the texts that
-// stand for a missing value. Of the columns that w knows, at most mostColumns are counted, the first ones.
-func NewCounter(w Scorer, names []string, label int, features []dataset.Feature, missing []string,
+// NewCounter returns a Counter for a table with so many rows, or nil if scorer is nil. names are the table's columns,
+// and label is the index of the label among them. features are those whose bins Add is given. missing lists the texts
+// that stand for a missing value. It counts the columns that the scorer knows by their levels, except the label, and
+// then all features of numbers and times that it does not know so, even those without odds; in all at most mostColumns,
+// the first ones.
+func NewCounter(scorer Scorer, names []string, label int, features []dataset.Feature, missing []string,
 	rows int64) *Counter {
-	if w == nil {
+	if scorer == nil {
 		return nil
 	}
-	t := &Counter{out: &Counts{Base: w.Base()}, middle: float32(w.Middle()), missing: missing, rows: max(rows, 1)}
+	t := &Counter{out: &Counts{Base: scorer.Base()}, middle: float32(scorer.Middle()), missing: missing,
+		rows: max(rows, 1)}
 
 	// Columns that are known by their levels, and numeric features.
 	add := func(a counted, name string, f *dataset.Feature) {
@@ -122,14 +125,14 @@ func NewCounter(w Scorer, names []string, label int, features []dataset.Feature,
 		}
 	}
 	for place, name := range names {
-		if levels, odds := w.Levels(name); len(odds) > 0 && len(levels) <= MaxLevels && place != label {
+		if levels, odds := scorer.Levels(name); len(odds) > 0 && len(levels) <= MaxLevels && place != label {
 			add(counted{odds: odds, place: place, levels: levels}, name, nil)
 		}
 	}
 	for i := range features {
 		f := &features[i]
-		if levels, _ := w.Levels(f.Name); levels == nil && f.Kind != dataset.Categorical {
-			add(counted{odds: w.Odds(f), place: i}, f.Name, f)
+		if levels, _ := scorer.Levels(f.Name); levels == nil && f.Kind != dataset.Categorical {
+			add(counted{odds: scorer.Odds(f), place: i}, f.Name, f)
 		}
 	}
 	return t
@@ -184,7 +187,7 @@ func (t *Counter) Add(columns []dataset.Values, bins [][]uint8, labels []float32
 			t.steps[from+k] = uint8(max(0, min(ScoreSteps-1, math.Floor(float64(z)/ScoreStep)+ScoreSteps/2)))
 			t.hits[from+k] = 1
 			if labels[from+k] > t.middle {
-				t.hits[from+k] = 1<<32 + 1
+				t.hits[from+k] = 1<<32 + 1 // a row, and a positive one (Cell)
 			}
 		}
 	})
@@ -250,10 +253,12 @@ func newCodeTable(kind dataset.Type, levels, missing []string) *codeTable {
 	return t
 }
 
-// slot0 returns the slot, of 1,024, at which the search for a hash begins.
+// slot0 returns the slot, of 1,024, at which the search for a hash begins: the upper 10 bits of its product with 2^64
+// divided by the golden ratio, which depend on all bits of the hash (Fibonacci hashing). It is needed since numbers are
+// their own hash.
 func slot0(h uint64) uint64 { return h * 0x9e3779b97f4a7c15 >> 54 }
 
-// codeOf returns the code of value i: CodeOther if it is not in the table.
+// codeOf returns the code of value i: CodeMissing if it is null, and CodeOther if it is not in the table.
 func (t *codeTable) codeOf(v *dataset.Values, i int) uint8 {
 	if v.IsNull(i) {
 		return CodeMissing
@@ -278,7 +283,8 @@ func Hash(v *dataset.Values, i int) uint64 {
 	return uint64(v.Int[i])
 }
 
-// hashOfText returns the Hash of the value of this type that is written as text. It is false if no value is.
+// hashOfText returns the Hash of the value of this type that is written as text. It is false if no value is. A time is
+// written as the whole number that a column has for it.
 func hashOfText(kind dataset.Type, text string) (uint64, bool) {
 	switch kind {
 	case dataset.Text:

@@ -69,10 +69,12 @@ func TestCounts(t *testing.T) {
 		}
 	}
 
-	// Count row by row. Keys are a column (or part of the table), a code (or the number of the part) and a step.
+	// Count row by row. Keys are a column (or part of the table), a code (or the number of the part) and a step. The
+	// codes are 0 for missing values, 1 for other levels, and from 2 on the levels that the scorer lists; those of x
+	// are bins.
 	want := map[string]segment.Cell{}
 	for i := range n {
-		if id(i) == 9 {
+		if id(i) == 9 { // its odds are NaN
 			continue
 		}
 		code := map[string]int{"a": 2, "b": 3, "c": 1, "": 0}[site(i)]
@@ -83,7 +85,7 @@ func TestCounts(t *testing.T) {
 			one += 1 << 32
 		}
 		want[fmt.Sprint("site ", code, step)] += one
-		want[fmt.Sprint("id ", id(i)-5, step)] += one
+		want[fmt.Sprint("id ", id(i)-5, step)] += one // ids 7 and 8 have codes 2 and 3
 		want[fmt.Sprint("x ", i%5%4, step)] += one
 		want[fmt.Sprint("part ", i*segment.TableParts/n, step)] += one
 	}
