@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,7 +16,7 @@ import (
 type Expect struct {
 	Version int // at which the alias points
 	// Sequence is the number of the alias's last move; 0 for any. With it, a version that the alias has left and come
-	// back to meanwhile is not what was expected.
+	// back to meanwhile is not what was expected. Only Rollback asks for it.
 	Sequence int
 	Any      bool // accept any state
 }
@@ -23,10 +24,8 @@ type Expect struct {
 // Alias returns where an alias points, and its last move. If there is no such alias, the error is of kind NotFound, and
 // names one that is spelled alike, or says that there is no such model.
 func (r *Registry) Alias(ctx context.Context, model, alias string) (Alias, error) {
-	for _, err := range []error{checkModel(model), checkAlias(alias)} {
-		if err != nil {
-			return Alias{}, err
-		}
+	if err := cmp.Or(checkModel(model), checkAlias(alias)); err != nil {
+		return Alias{}, err
 	}
 
 	a, _, err := r.readAlias(ctx, model, alias)
@@ -99,12 +98,11 @@ func (r *Registry) readAlias(ctx context.Context, model, alias string) (Alias, b
 
 // SetAlias points an alias at a version, which must exist and not be marked bad, deleted or damaged. If the alias is
 // not in the expected state, the error is a *ConflictError. An alias that already points at the version is unchanged,
-// so repeating the call is harmless.
+// whatever was expected, so repeating the call is harmless. If the version is deleted at the same time, the alias moves
+// back, and the error is a *DeletedError.
 func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
-	for _, err := range []error{checkModel(model), checkAlias(alias), act.check()} {
-		if err != nil {
-			return Alias{}, err
-		}
+	if err := cmp.Or(checkModel(model), checkAlias(alias), act.check()); err != nil {
+		return Alias{}, err
 	}
 	if err := r.usable(ctx, model, to); err != nil {
 		return Alias{}, err
@@ -147,7 +145,8 @@ func (r *Registry) Promote(ctx context.Context, model string, version int, expec
 // version to.
 //
 // If the alias is not in the expected state, the error is a *ConflictError. But if it has already been rolled back from
-// the expected version, it stays as it is and there is no error, so repeating the call is harmless.
+// the expected version, to version to if that is given, it stays as it is and there is no error, so repeating the call
+// is harmless. Expect.Any expects the version at which the alias points when Rollback begins.
 func (r *Registry) Rollback(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
 	if to < 0 {
 		return Alias{}, wrong("version to return to", "%d; versions count from 1", to)
@@ -166,7 +165,8 @@ func (r *Registry) Rollback(ctx context.Context, model, alias string, to int, ex
 	}
 
 	return r.moveAlias(ctx, model, alias, func(now Alias) (*Alias, error) {
-		if now.Version != expect.Version || expect.Sequence != 0 && now.Last.Sequence != expect.Sequence {
+		asExpected := now.Version == expect.Version && (expect.Sequence == 0 || now.Last.Sequence == expect.Sequence)
+		if !asExpected {
 			if now.Last.Kind == RolledBack && now.Last.From == expect.Version && (to == 0 || to == now.Version) {
 				return nil, nil // it has been rolled back already
 			}

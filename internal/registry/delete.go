@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,10 +33,8 @@ type deletedRecord struct {
 // Delete marks the version and then looks at the aliases, while a move changes the alias and then looks for the mark.
 // So of a concurrent deletion and move, at least one sees the other, and undoes its own step.
 func (r *Registry) Delete(ctx context.Context, model string, number int, act Act) error {
-	for _, err := range []error{checkModel(model), act.check()} {
-		if err != nil {
-			return err
-		}
+	if err := cmp.Or(checkModel(model), act.check()); err != nil {
+		return err
 	}
 
 	// The version must exist, and no alias point at it, unless it was deleted before.
@@ -49,9 +48,9 @@ func (r *Registry) Delete(ctx context.Context, model string, number int, act Act
 		return err
 	}
 
+	mark := deletedRecord{Format: format, Model: model, Version: number, By: act.By, Why: act.Why, At: utc(act.At)}
 	if !repeated {
-		if err := r.putDeletedRecord(ctx, deletedRecord{format, model, number, act.By, act.Why, utc(act.At),
-			false}); err != nil {
+		if err := r.putDeletedRecord(ctx, mark); err != nil {
 			return err
 		}
 	}
@@ -61,8 +60,8 @@ func (r *Registry) Delete(ctx context.Context, model string, number int, act Act
 	if held == nil {
 		return nil
 	}
-	return errors.Join(held, r.putDeletedRecord(ctx, deletedRecord{format, model, number, act.By,
-		"withdrawn: " + held.Error(), utc(act.At), true}))
+	mark.Why, mark.Withdrawn = "withdrawn: "+held.Error(), true
+	return errors.Join(held, r.putDeletedRecord(ctx, mark))
 }
 
 // putDeletedRecord writes the mark of deletion of a version, over an earlier one.
@@ -106,7 +105,8 @@ func (r *Registry) notDeleted(ctx context.Context, model string, number int) err
 		if d.Model != model || d.Version != number {
 			return fmt.Errorf("it is about version %d of %.60q", d.Version, d.Model)
 		}
-		if act = (Act{By: d.By, Why: d.Why, At: d.At}); d.Withdrawn {
+		act = Act{By: d.By, Why: d.Why, At: d.At}
+		if d.Withdrawn { // nobody's act: its reason is Delete's
 			return nil
 		}
 		return act.check()
@@ -121,7 +121,8 @@ func (r *Registry) notDeleted(ctx context.Context, model string, number int) err
 }
 
 // unlessDeleted returns alias a, which was just moved, unless its version was deleted at the same time. Then it moves
-// the alias back to the last usable version, or removes it if there is none, and returns the *DeletedError.
+// the alias back to the last usable version, or removes it if there is none, and returns the *DeletedError. If the
+// alias has been moved again since, that move stays.
 func (r *Registry) unlessDeleted(ctx context.Context, a Alias, act Act) (Alias, error) {
 	gone := r.notDeleted(ctx, a.Model, a.Version)
 	var deleted *DeletedError

@@ -39,7 +39,7 @@ type aliasAnswer struct {
 
 // aliasState is the state of the champion's alias in the model: what callers would find who call one after the other.
 type aliasState struct {
-	version    int
+	version    int    // 0 before the first promotion
 	past       string // the versions before, as text, so that states can be compared
 	rolledFrom int    // the last move was a rollback from there; 0 if it was none
 }
@@ -355,6 +355,8 @@ func TestMoves(t *testing.T) {
 	if got, want := moves(), "5 4 3 2 1 "; got != want {
 		t.Errorf("moves: got %q, want %q", got, want)
 	}
+	// Damage accumulates: each object stays damaged in the cases after it. So the first two errors of the last case are
+	// those of the alias and of move 5.
 	for _, c := range []struct{ object, want string }{
 		{"history/champion/00000005.json", "5 4 3 2 1 "}, // the alias has it
 		{"history/champion/00000003.json", "5 4 ? 2 1 "},

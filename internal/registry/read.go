@@ -177,9 +177,7 @@ func readAll[K, V any](ctx context.Context, keys []K, read func(context.Context,
 			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
+	_ = g.Wait() // errors are in errs
 
 	var out []V
 	for i, v := range values {

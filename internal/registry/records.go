@@ -63,8 +63,8 @@ func parseNumber(text string) (int, bool) {
 // parseVersionObject splits the name of an object under versionsDir into the version's number and the rest of the name.
 func parseVersionObject(model, object string) (number int, rest string, ok bool) {
 	text, found := strings.CutPrefix(object, versionsDir(model))
-	number0, rest, slash := strings.Cut(text, "/")
-	number, valid := parseNumber(number0)
+	digits, rest, slash := strings.Cut(text, "/")
+	number, valid := parseNumber(digits)
 	return number, rest, found && slash && valid
 }
 

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,10 +21,8 @@ import (
 func (r *Registry) Register(ctx context.Context, model, key string, files map[string][]byte, info Info) (Version,
 	error) {
 	info.At = utc(info.At)
-	for _, err := range []error{checkModel(model), checkKey(key), checkFiles(files), info.check()} {
-		if err != nil {
-			return Version{}, err
-		}
+	if err := cmp.Or(checkModel(model), checkKey(key), checkFiles(files), info.check()); err != nil {
+		return Version{}, err
 	}
 
 	w := &registration{Registry: r, model: model, key: key, files: files, sums: make(map[string]string, len(files))}
@@ -243,10 +242,8 @@ func (w *registration) checkSame(v Version) (Version, error) {
 // is a *DeletedError, there was one. A version whose own record is damaged is returned with an error of kind Damaged,
 // and then has only model, number and key.
 func (r *Registry) Find(ctx context.Context, model, key string) (Version, error) {
-	for _, err := range []error{checkModel(model), checkKey(key)} {
-		if err != nil {
-			return Version{}, err
-		}
+	if err := cmp.Or(checkModel(model), checkKey(key)); err != nil {
+		return Version{}, err
 	}
 	none := missing("version", key, " registered for "+model+" under that key")
 

@@ -7,6 +7,7 @@
 package registry
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -52,7 +53,8 @@ type Registry struct{ store blob.Store }
 // New returns the registry in a store. Nothing is written before the first Register.
 func New(store blob.Store) *Registry { return &Registry{store} }
 
-// Info describes a version beside its files. It is ignored when two versions are compared.
+// Info describes a version beside its files. Register ignores it when it compares a version with one that exists under
+// the same key.
 type Info struct {
 	At      time.Time          `json:"at"` // when it was registered, by the caller's clock
 	By      string             `json:"by"` // the person or program that registered it
@@ -73,7 +75,7 @@ type File struct {
 type Version struct {
 	Model  string `json:"model"`
 	Number int    `json:"version"` // 1, 2, 3 ...
-	Key    string `json:"key"`     // of Register
+	Key    string `json:"key"`     // what it is the result of, such as a sweep's id; see Register
 	Info   Info   `json:"info"`
 	Files  []File `json:"files"` // by name
 }
@@ -184,8 +186,9 @@ func checkFiles(files map[string][]byte) error {
 	return nil
 }
 
-// checkText returns an error unless a text is UTF-8 without control characters, of at most maxText bytes and, if it is
-// required, not empty: people read it later. what names the text in the error.
+// checkText returns an error unless a text is UTF-8 of at most maxText bytes. It may not have control characters other
+// than newline and tab and, if it is required, not be empty or white space alone: people read it later. what names the
+// text in the error.
 func checkText(what, text string, required bool) error {
 	if required && strings.TrimSpace(text) == "" {
 		return wrong(what, "empty; later readers of the history need it")
@@ -210,25 +213,15 @@ func checkTime(at time.Time) error {
 
 // check returns an error unless there are a name, a reason and a time: people who were not there read the history.
 func (a Act) check() error {
-	if err := checkText("by", a.By, true); err != nil {
-		return err
-	}
-	if err := checkText("why", a.Why, true); err != nil {
-		return err
-	}
-	return checkTime(a.At)
+	return cmp.Or(checkText("by", a.By, true), checkText("why", a.Why, true), checkTime(a.At))
 }
 
-// check returns an error unless there are a name and a time. The reason may be empty. Metrics must be finite, and texts
-// as checkText says.
+// check returns an error unless there are a name and a time. The reason, and what a label says, may be empty. Metrics
+// must be finite, texts as checkText says, and metrics and labels together no more than maxFacts.
 func (i Info) check() error {
-	if err := checkText("by", i.By, true); err != nil {
+	if err := cmp.Or(checkText("by", i.By, true), checkText("why", i.Why, false)); err != nil {
 		return err
 	}
-	if err := checkText("why", i.Why, false); err != nil {
-		return err
-	}
-
 	if len(i.Metrics)+len(i.Labels) > maxFacts {
 		return wrong("info", "%d metrics and labels; at most %d are allowed", len(i.Metrics)+len(i.Labels), maxFacts)
 	}

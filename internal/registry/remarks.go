@@ -93,10 +93,8 @@ func (r *Registry) ClearBad(ctx context.Context, model string, number int, act A
 // setBad appends a remark of kind to, MarkedBad or Cleared, to those on an existing version. If the last remark says
 // the same already, nothing is written.
 func (r *Registry) setBad(ctx context.Context, model string, number int, to EventKind, act Act) error {
-	for _, err := range []error{checkModel(model), act.check()} {
-		if err != nil {
-			return err
-		}
+	if err := cmp.Or(checkModel(model), act.check()); err != nil {
+		return err
 	}
 	if _, err := r.readVersion(ctx, model, number); err != nil {
 		return err
