@@ -166,7 +166,7 @@ func (c *Column) measureNumbers(numbers []float64, labels []float32, share float
 		}
 	}
 	if share == 1 && c.Distinct <= fewNumbers {
-		c.printNumbers(all, max(leastPrints, int(share*valuePrints)))
+		c.printNumbers(all, valuePrints) // of whole numbers, measureLevels replaces them by hashes of levels
 	}
 	c.measurePeaks(all, float64(len(numbers)), max(leastLevels, int(share*maxPeaks)))
 	for s := range steps + 1 {
@@ -235,10 +235,10 @@ func (c *Column) measurePeaks(sorted []float64, rows float64, most int) {
 		}
 		share := float64(to-from) / rows
 		if share >= peakShare {
-			c.Peaks = append(c.Peaks, Peak{sorted[from], share})
+			c.Peaks = append(c.Peaks, Peak{Number: sorted[from], Share: share})
 		}
 		if share > c.Top.Share {
-			c.Top = Peak{sorted[from], round5(share)}
+			c.Top = Peak{Number: sorted[from], Share: round5(share)}
 		}
 		from = to
 	}
@@ -318,8 +318,8 @@ func (c *Column) measureLevels(n *ingest.Night, values *dataset.Values, labels [
 			restSum += one.sum
 			continue
 		}
-		c.Levels = append(c.Levels, ColumnLevel{one.text, float64(one.rows) / float64(values.Len()),
-			one.sum / float64(one.rows)})
+		c.Levels = append(c.Levels, ColumnLevel{Text: one.text, Share: float64(one.rows) / float64(values.Len()),
+			Rate: one.sum / float64(one.rows)})
 	}
 	c.Rest = float64(rest) / float64(values.Len())
 	c.RestRate = restSum / float64(max(rest, 1))
@@ -441,7 +441,7 @@ func newColumnEncoder(column *Column) *columnEncoder {
 }
 
 // codeOf returns the code of value i. numbers are the values as numbers, NaN where there is none; it is read only if
-// the column is numeric.
+// the column is numeric. NaN is no peak and in range -1, so that its code is 0.
 func (k *columnEncoder) codeOf(n *ingest.Night, values *dataset.Values, numbers []float64, i int) int {
 	switch {
 	case k.levels == nil && k.column.Kind == Number:
@@ -503,6 +503,8 @@ func (c *Column) predictAlone(codes []uint8, labels []float32) (auc, info, infoE
 		gain += better
 		squares += better * better
 	}
+	// The standard error of a sum of n terms is the root of the sum of their squared distances from the mean. Both are
+	// given as shares of the entropy of all labels.
 	if all := entropyOf(mean) * float64(len(labels)); all > 0 {
 		info, infoError = max(0, round5(gain/all)), round5(math.Sqrt(squares-gain*gain/float64(len(labels)))/all)
 	}

@@ -91,14 +91,16 @@ const contractBegins = 2
 func distinct(tonight *Profile, before []*Profile, respecified bool) []*Profile {
 	var out []*Profile
 	for i, p := range before {
-		if !(respecified && p.sameTable(tonight)) && !(i+1 < len(before) && p.sameTable(before[i+1])) {
+		stagedAgain := i+1 < len(before) && p.sameTable(before[i+1])
+		if !stagedAgain && !(respecified && p.sameTable(tonight)) {
 			out = append(out, p)
 		}
 	}
 	return out
 }
 
-// sameTable reports whether two profiles are of the same table, perhaps by specs that leave out other columns.
+// sameTable reports whether two profiles are of the same table, perhaps by specs that leave out other columns: the rows
+// have the same hashes, or their number, the labels' statistics and the newest time are the same.
 func (p *Profile) sameTable(other *Profile) bool {
 	return len(p.Prints) > 0 && bytes.Equal(p.Prints, other.Prints) ||
 		p.Rows == other.Rows && p.Label.Kind == other.Label.Kind && p.Label.Mean == other.Label.Mean &&

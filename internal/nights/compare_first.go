@@ -105,9 +105,10 @@ func (c *comparison) checkSameColumns() {
 			// Compare rows only where the profiles allow it: of one kind, with about as many values and distinct
 			// ones, and numbers closely tied. Two values alone follow from each other too easily.
 			a, b := &c.p.Columns[j], &c.p.Columns[i]
-			if said[b.Name] || a.Kind != b.Kind || a.Distinct < 3 || math.Abs(a.Missing-b.Missing) > 1-sameShare ||
-				math.Abs(float64(a.Distinct-b.Distinct)) > max(2, (1-sameShare)*float64(a.Distinct)) ||
-				i >= len(c.p.Ties) || a.Kind == Number && c.p.Ties[i][j] < 0.9 {
+			alike := a.Kind == b.Kind && a.Distinct >= 3 && math.Abs(a.Missing-b.Missing) <= 1-sameShare &&
+				math.Abs(float64(a.Distinct-b.Distinct)) <= max(2, (1-sameShare)*float64(a.Distinct))
+			closelyTied := i < len(c.p.Ties) && (a.Kind != Number || c.p.Ties[i][j] >= 0.9)
+			if said[b.Name] || !alike || !closelyTied {
 				continue
 			}
 			x, y := c.night.Sample.Column(a.Name), c.night.Sample.Column(b.Name)

@@ -23,7 +23,9 @@ const (
 
 // checkLeaks looks for columns that give away the label: those that explain more of tonight's labels than on any
 // earlier night. It runs after the checks of labels, because wrong labels also change what a column explains: where
-// such a fault has been found, columns with a history are not judged.
+// such a fault has been found, columns with a history are not judged. Earlier nights count only if the same class is
+// the most frequent one, since rows of that class are the positive ones. A column without a history that ranks the
+// label nearly perfectly, or explains half of its entropy, is a warning.
 func (c *comparison) checkLeaks() {
 	// The most that one of the columns known since last night explains tonight: the measure for a new column.
 	best := 0.0
@@ -50,7 +52,8 @@ func (c *comparison) checkLeaks() {
 			// Labels are wrong, perhaps those of one level. A leak would have left the number of positive labels as it
 			// was.
 		case before.nights > 0 && (k.Info > before.hi+before.tolerance()*leakRises+max(2*before.spread, chance) ||
-			// A window that fills day by day:
+			// A leak may fill a window of days day by day. Each night then makes the next one usual, by the highest
+			// value and the spread. The median and the median deviation follow more slowly.
 			k.Info > max(before.hi, before.center+2*before.tolerance()*leakRises+max(4*before.steady, chance))):
 			c.add(Blocking, CodeLeak, k.Name, "the column alone %s, and explains %s of the labels' entropy, "+
 				"compared with %s before: is it known before the label is?", c.p.ranks(k.AUC), percent(k.Info),
@@ -96,7 +99,7 @@ const (
 // checkTies looks for columns that have lost their ties to the others, although their values are distributed as before:
 // shifted by a row against the others, or shuffled. Ties of the label are left to checkLabels.
 func (c *comparison) checkTies() {
-	lost, strong := map[string]int{}, map[string]int{} // by column, its lost and its strong ties
+	lost, strong := map[string]int{}, map[string]int{} // by column, how many strong ties it has lost, of how many
 	for i := range min(len(c.p.Ties), len(c.p.Columns)) {
 		for j := range i {
 			if c.p.Columns[i].constant() || c.p.Columns[j].constant() {
@@ -193,8 +196,8 @@ func (c *comparison) checkLabels() {
 	c.checkRate()
 	c.checkSegments()
 
-	// Wrong labels would also look as if ids belonged to other rows, so that is checked only if none were found. The
-	// codes about labels are those after CodeScrambled.
+	// Wrong labels would also look as if ids belonged to other rows, so that is checked only if none were found: no
+	// blocking finding about labels, whose codes are those after CodeScrambled.
 	if i := slices.Index(order, CodeScrambled); !slices.ContainsFunc(c.findings, func(f Finding) bool {
 		return f.Level == Blocking && slices.Contains(order[i+1:], f.Code)
 	}) {
@@ -206,8 +209,9 @@ func (c *comparison) checkLabels() {
 const leastRepeated = 20
 
 // checkExtremes looks for a number that many labels of a regression have and that is below, or above, all labels of
-// recent nights, such as -1 for unknown. Chance explains it if the rows of recent nights, had the number been as
-// frequent there, could all have missed it with a probability of .001 or more.
+// recent nights, such as -1 for unknown. At least leastRepeated of the sampled labels must have it. Chance explains it
+// if the rows of recent nights, had the number been as frequent there, could all have missed it with a probability of
+// .001 or more. Other kinds of labels, and nights without any label, have shares of 0 (AtLow), and are left out.
 func (c *comparison) checkExtremes() {
 	// The smallest and the largest label of recent nights, and on how many rows these are known.
 	low, high, rows := math.Inf(1), math.Inf(-1), 0.0
@@ -239,8 +243,12 @@ func (l Label) meanIs() string {
 // classRows is how many rows of a class are expected, or there, if its share is judged: of fewer rows, chance decides.
 const classRows = 25
 
-// checkClasses compares the share of each class with its shares on recent nights. It does not see that two classes with
-// similar shares were swapped. That shows before promotion, when the model in production is tested on the new rows.
+// checkClasses compares the share of each class with its shares on recent nights. A class of enough rows that is gone
+// blocks, a new one is a warning, and one with another share is either, by how far it has changed. Without a recent
+// night of classes it adds nothing.
+//
+// It does not see that two classes with similar shares were swapped. That shows before promotion, when the model in
+// production is tested on the new rows.
 func (c *comparison) checkClasses() {
 	// All classes, of tonight and of recent nights.
 	names := maps.Clone(c.p.Label.Classes)
@@ -265,6 +273,8 @@ func (c *comparison) checkClasses() {
 			if history.lo > 0 {
 				usualRange = max(math.Log(history.hi/history.center), math.Log(history.center/history.lo))
 			}
+			// The logarithm of a share p of n rows has the standard error sqrt((1-p)/(n*p)). 1/sqrt(n*p*(1-p)) is no
+			// less, for that share and for the share of all other classes.
 			noise := maxStandardErrors / math.Sqrt(max(1, expected*(1-history.center)))
 			excess = math.Abs(math.Log(share/history.center)) - usualRange - noise
 		}
@@ -336,7 +346,10 @@ func (c *comparison) checkRate() {
 			100*mean/expected)
 		surely := expected * math.Exp(math.Copysign(max(0, math.Abs(excess)-rateUsual*usualError), excess))
 		costly = divergence(expected, surely) > costBlocks*entropyOf(expected)
-		if thinned = excess > 0 && noticed && c.fewerRows(excess/2); thinned {
+		// Had only negative rows been left out, the rows would be fewer by about the factor exp(excess); half of that
+		// fall, as a logarithm, is a sign of it.
+		thinned = excess > 0 && noticed && c.fewerRows(excess/2)
+		if thinned {
 			text += "; there are fewer rows than a week ago, too, as if negative ones had been left out"
 		}
 	}
@@ -352,13 +365,18 @@ func logRatio(value, base float64) float64 {
 	return math.Log(value / base)
 }
 
-// expectedRate returns the mean label that is expected of tonight's rows, the root mean square error of such
-// expectations on recent nights (at least noise), and floor, the fall beyond that error from which labels are lost.
+// expectedRate returns the mean label that is expected of tonight's rows, the usual error of such an expectation, and
+// floor, the fall beyond that error from which labels are lost. Errors and floor are differences of logarithms.
 //
-// The expectation is the Witness's, corrected by the factor by which it usually is off (the median Ratio). Without two
-// nights that have a Ratio, last night's mean is expected, and the error is that of recent nights in the same way;
-// while fewer than rateKnown nights have one, the larger error counts, since two may be alike by chance.
+// A night's Ratio is its mean label divided by the mean that the Witness expects, so Mean / Ratio is that mean. It is
+// multiplied by the median Ratio, the factor by which the Witness usually is off. Without a Ratio of tonight, or with
+// fewer than two nights that have one, last night's mean is expected.
+//
+// The usual error is the root mean square of what such expectations were off by on recent nights, at least noise.
+// While fewer than rateKnown nights have a Ratio, the larger of both kinds of error counts, since two Ratios may be
+// alike by chance; floor is then rateUnsure, and rateFall later.
 func (c *comparison) expectedRate(noise float64) (mean, usualError, floor float64) {
+	// Last night's mean, and by how much the mean usually changes from one night to the next.
 	ratio := c.learnUsual(func(p *Profile) (float64, bool) { return p.Ratio, p.Ratio > 0 })
 	changes := c.learnChange(func(p, before *Profile) (float64, bool) {
 		return math.Pow(logRatio(p.Label.Mean, before.Label.Mean), 2), true
@@ -367,6 +385,8 @@ func (c *comparison) expectedRate(noise float64) (mean, usualError, floor float6
 	if ratio.nights >= rateKnown {
 		floor = rateFall
 	}
+
+	// Or what the Witness expects.
 	if c.p.Ratio > 0 && ratio.nights > 1 {
 		mean = c.p.Label.Mean / c.p.Ratio * ratio.center
 		squares := c.learnUsual(func(p *Profile) (float64, bool) {
@@ -400,7 +420,8 @@ func (c *comparison) fewerRows(margin float64) bool {
 // checkFollows looks for columns of many levels whose label rates of earlier nights say nothing of tonight's any more:
 // ids that belong to other rows, or that were numbered anew. It compares the slope of rateSlope with those of recent
 // nights, of which three are needed. It blocks if tonight's slope is below all of them and below about a third of their
-// median. It must also be below the median by four times its standard error and four times their standard deviation.
+// median. It must also be below the median by four times the larger of its standard error and their standard deviation.
+// Columns that a blocking finding is about already are left out.
 func (c *comparison) checkFollows() {
 	for i := range c.p.Columns {
 		name := c.p.Columns[i].Name
@@ -411,7 +432,8 @@ func (c *comparison) checkFollows() {
 				all = append(all, slope)
 			}
 		}
-		if slices.Sort(all); len(all) < 3 || luck == 0 || c.found(name) {
+		slices.Sort(all)
+		if len(all) < 3 || luck == 0 || c.found(name) { // luck is 0 if tonight has no slope
 			continue
 		}
 
@@ -450,6 +472,8 @@ func rateSlope(p *Profile, before []*Profile, name string) (slope, standardError
 	if len(x) < 20 || slices.Max(x) == slices.Min(x) {
 		return 0, 0
 	}
+	// A level's rate of tonight varies by chance with mean * (1-mean), that of one label, over the level's rows. So the
+	// slope, fitted by rows, has that variance over the sum of the squared distances of x from its mean, over all rows.
 	_, slope = stat.LinearRegression(x, y, weights, false)
 	mean, apart := stat.Mean(y, weights), stat.MomentAbout(2, x, stat.Mean(x, weights), weights)
 	return slope, math.Sqrt(mean * (1 - mean) / (apart * floats.Sum(weights) * p.sampled()))

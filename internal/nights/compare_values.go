@@ -140,7 +140,9 @@ const (
 )
 
 // checkFar looks for numbers far beyond all earlier ones, such as those of one source in another unit. It reports
-// whether it has added a blocking finding. Nothing is looked for if a recent night had no numbers in this column.
+// whether it has added a blocking finding; from a quarter of farShare on there is a warning. If numbers are ids that
+// are given one after the other, the share that new ones may have (news) does not block. Nothing is looked for if a
+// recent night had no numbers in this column.
 func (c *comparison) checkFar(column, old *Column) bool {
 	lowest := c.learnColumn(column.Name, func(k *Column) float64 { return k.quantile(0) })
 	highest := c.learnColumn(column.Name, func(k *Column) float64 { return k.quantile(steps) })
@@ -195,8 +197,9 @@ func (c *comparison) runsOn(column, old *Column) bool {
 	return usual.nights == 0 && column.quantile(0) > old.quantile(steps)-0.05*width(old) || usual.lo > moved/8
 }
 
-// checkPeaks looks for a number that many rows suddenly have, such as a zero for unknown. It reports whether it has
-// added a blocking finding.
+// checkPeaks looks for a number that many rows suddenly have, such as a zero for unknown. If it finds none, it looks
+// for one that far more rows have than had any number before (checkCode). It reports whether a blocking finding was
+// added.
 func (c *comparison) checkPeaks(column, old *Column) bool {
 	rise, at := peakRise(column, old)
 	seen := c.learnColumnChange(column.Name, func(*Column) bool { return true }, func(k, before *Column) float64 {
@@ -210,7 +213,8 @@ func (c *comparison) checkPeaks(column, old *Column) bool {
 
 // checkCode looks for a number that far more rows have than had any number of the column so far. It blocks if people
 // use such a number for a missing value: a whole number that is negative, 0 or made of three or more nines. Any other
-// number is a warning. It needs two earlier nights, all of which know the share of the most frequent number.
+// number is a warning. It needs two earlier nights, all of which know the share of the most frequent number. Tonight's
+// share must be above 1 % and three times the largest earlier one, by more than chance.
 func (c *comparison) checkCode(column *Column) bool {
 	at, top := column.Top, c.learnColumn(column.Name, func(k *Column) float64 { return k.Top.Share })
 	if top.nights < 2 || top.lo == 0 || at.Share <= max(0.01, 3*top.hi+c.noise*math.Sqrt(top.hi)) {
@@ -242,7 +246,7 @@ func peakRise(column, old *Column) (rise float64, highest Peak) {
 // Tolerances of a factor on all numbers of a column. Sizes are absolute logarithms: 0 is a factor of 1.
 const (
 	scaleFloor = 0.05 // from this size on, beyond the usual one, a factor is told
-	scaleLeast = 0.12 // from this size on it blocks: prices may rise by a tenth
+	scaleLeast = 0.12 // from this size on it blocks, since prices may rise by a tenth; within a level it is told
 	scaleAgree = 0.5  // by this part of the size the factors of different levels or quantiles may differ
 )
 
@@ -267,7 +271,9 @@ func (c *comparison) checkScale(column, old *Column) bool {
 	// apart is the interquartile range of the factors' logarithms.
 	size, apart := math.Abs(math.Log(factor)), math.Log(factors[len(factors)*3/4]/factors[len(factors)/4])
 
-	// Numbers may grow naturally, and medians of few rows differ by chance.
+	// Numbers may grow naturally, by what earlier nights' factors show; a night without one counts as no change. And
+	// the median of few factors differs by chance: luck is about three of its standard errors, each of which for normal
+	// values is 0.93 times their interquartile range over the root of their number.
 	seen := c.learnColumn(column.Name, func(k *Column) float64 {
 		if k.Factor <= 0 {
 			return 0
@@ -418,8 +424,10 @@ func (c *comparison) checkLevels(column *Column) bool {
 }
 
 // renamed looks for a level with another name. It returns text, a level that no recent night had, and was, one that is
-// gone tonight and whose share on recent nights was that of text. Both are empty if there is no such pair. Levels with
-// less than one percent of the rows are left out: among small shares, many are equal by chance.
+// gone tonight and whose share on recent nights was that of text, within chance and twice its spread. Both are empty if
+// there is no such pair; of several, the first is returned. Levels with less than one percent of the rows are left out:
+// among small shares, many are equal by chance. So are levels that on a recent night had less than a quarter of the
+// share of text.
 func (c *comparison) renamed(column, old *Column) (text, was string) {
 	for _, l := range column.Levels {
 		luck := 3 * math.Sqrt(l.Share/max(c.p.sampled(), 1)) // three standard errors of the share
@@ -480,7 +488,7 @@ func turnover(column, other *Column) float64 {
 		switch most, certain := other.occurs(l.Text); {
 		case !certain:
 			open += l.Share
-			unknown += max(0, l.Share-most)
+			unknown += max(0, l.Share-most) // if other had the level, it was no more frequent than most
 		case most == 0:
 			came += l.Share
 			told += l.Share
@@ -555,8 +563,9 @@ func (c *Column) topShare() float64 {
 const driftFloor = 0.12
 
 // checkDrift compares the distribution of numbers with last night's. It blocks if more rows have moved to other ranges
-// than driftFloor and three times the largest usual change, and warns at half of that. While few nights are known, the
-// floor of what blocks is higher, as it is for new names.
+// than driftFloor, three times the largest usual change and chance explain together, and warns at half of the first
+// two. While few nights are known, the floor of what blocks is higher. If the numbers are ids that are given one after
+// the other, so is the whole limit, by the share that new ones may have (news). Only columns of numbers are compared.
 func (c *comparison) checkDrift(column, old *Column) {
 	if column.Kind != Number {
 		return

@@ -14,7 +14,7 @@ import (
 // estimated from the kept hashes of rows, 8 bytes each.
 func (c *comparison) checkPrints() {
 	// beyond reports whether a share exceeds that of all recent nights by more than floor, twice their spread, and four
-	// standard errors of a share among the kept hashes.
+	// standard errors of a share among the kept hashes: for a small share s of n rows, sqrt(s/n).
 	rows := float64(max(len(c.p.Prints)/8, 1))
 	beyond := func(share float64, u usual, floor float64) bool {
 		return share > u.hi+u.tolerance()*(floor+2*u.spread)+4*math.Sqrt(max(u.hi, 1e-4)/rows)
@@ -22,7 +22,8 @@ func (c *comparison) checkPrints() {
 
 	// Rows of the night before. again returns the share of them among the rows that should be new: whole rows, or
 	// their contents alone, since an export may have new dates or ids. It is known only if both nights' contents
-	// leave out the same columns as tonight's.
+	// leave out the same columns as tonight's. The overlap is made of the rows that two windows have in common, and
+	// of the share again of all others: overlap = common + (1-common)*again.
 	again := func(p, b *Profile) (float64, bool) {
 		overlap := max(sharedPrints(p.Prints, b.Prints), sharedPrints(p.Bare, b.Bare))
 		same := slices.Equal(p.Outside, c.p.Outside) && slices.Equal(b.Outside, c.p.Outside)
@@ -38,15 +39,17 @@ func (c *comparison) checkPrints() {
 	switch {
 	case c.Respecified && stale > 0.9:
 		// With a changed spec, the same table is staged again on purpose.
-	case stale > 0.99 && before.hi < 0.99:
+	case stale > 0.99 && before.hi < 0.99: // all rows, which no recent night repeated
 		c.add(Blocking, CodeSameRows, "", "%s of the rows are last night's, perhaps with new dates: it is the same "+
 			"table again", overlap)
+	// The floor has four standard errors of again: that of the share common, sqrt(common*(1-common)/rows), divided by
+	// 1-common.
 	case before.nights > 0 && beyond(stale, before, 0.03+4*math.Sqrt(common/(1-common)/rows)):
 		c.add(Blocking, CodeOldRows, "", "%s of the rows are last night's (%s)", overlap, expected)
 	}
 
-	// Rows that tonight's table repeats. If mostly test rows repeat rows of train, only that is told, below. Contents
-	// are compared with nights that left out the same columns.
+	// Rows that tonight's table repeats. If mostly test rows repeat rows of train, at more than twice the rate of all
+	// rows, only that is told, below. Contents are compared with nights that left out the same columns.
 	repeated := c.learnAll(func(p *Profile) float64 { return p.Repeated })
 	alike := func(p *Profile) bool { return slices.Equal(p.Outside, c.p.Outside) }
 	twice := c.learnUsual(func(p *Profile) (float64, bool) { return p.Again, len(p.Bare) > 0 && alike(p) })
@@ -70,9 +73,11 @@ func (c *comparison) checkPrints() {
 
 // common returns the share of a night's rows that the night before should have, too. Tables are windows of time. A
 // night's window is assumed to begin later than that of the night before by as much as it ends later. The rows of the
-// night before that are newer than this beginning are common to both; they are counted by its buckets. Without times,
-// the spec says how many days a window has (source.last), of which each night replaces one. The result is below 1, as
-// callers divide by the rest.
+// night before that are newer than this beginning are common to both; they are counted by its buckets. If the newest
+// row is no newer than the night before's, nothing is known to be common, and the result is 0.
+//
+// Without times, or with another time column, the spec says how many days a window has (source.last), of which each
+// night replaces one. The result is below 1, as callers divide by the rest.
 func (c *comparison) common(profile, before *Profile) float64 {
 	const most = 1 - 1./4000 // as if one day in ten years were new
 	b, step := &before.Buckets, profile.Newest.Sub(before.Newest)
@@ -127,8 +132,9 @@ func sharedPrints(a, b []byte) float64 {
 	return float64(both) / float64(max(all, 1))
 }
 
-// checkVolume compares the number of rows with those of recent nights. A holiday may halve the volume and more: that is
-// only told, and what it does to a model shows when the model is tested.
+// checkVolume compares the number of rows with those of recent nights. It blocks below a quarter of the least and above
+// four times the most. A holiday may halve the volume: from 0.8 and 1.25 times on that is only told, and what it does
+// to a model shows when the model is tested.
 func (c *comparison) checkVolume() {
 	u := c.learnAll(func(p *Profile) float64 { return float64(p.Rows) })
 	rows := float64(c.p.Rows)
@@ -148,8 +154,9 @@ const (
 )
 
 // checkTimes compares the times of the oldest and the newest row with what earlier nights lead to expect: usually both
-// move on by the same step, such as a day. It also looks for hours without rows. It needs the same time column as last
-// night, and does not compare steps if the spec has changed, which may choose other rows.
+// move on by the same step, such as a day. It needs the same time column as last night. If the spec has changed, which
+// may choose other rows, it looks for odd times alone. Steps are compared, and hours without rows looked for
+// (checkGaps), once two earlier steps are known.
 func (c *comparison) checkTimes() {
 	if c.p.TimeColumn == "" || c.last.TimeColumn != c.p.TimeColumn {
 		return
@@ -193,9 +200,12 @@ func (c *comparison) checkTimes() {
 	switch {
 	case newest < 0 && intact && nightsOff: // a window as long as usual, and older by whole nights: no fault
 	case newest.Abs() > slack && intact && !nightsOff && newest.Abs() < usually*3/4: // less than a step: a time zone
+		direction := "earlier"
+		if newest > 0 {
+			direction = "later"
+		}
 		c.add(Blocking, CodeClock, c.p.TimeColumn, "all times are %v %s than expected: the newest row is from %s",
-			newest.Abs().Round(time.Minute), map[bool]string{true: "later", false: "earlier"}[newest > 0],
-			stamp(c.p.Newest))
+			newest.Abs().Round(time.Minute), direction, stamp(c.p.Newest))
 	case newest > slack && nightsOff:
 		c.add(Warning, CodeFuture, c.p.TimeColumn,
 			"the newest row is from %s, %v after last night's, but usually it is %v: was a night left out?",
@@ -247,7 +257,8 @@ func (c *comparison) checkGaps() {
 		if expected < gapRows || float64(b.Rows[i]) > quiet*expected {
 			continue
 		}
-		if lost++; first < 0 {
+		lost++
+		if first < 0 {
 			first = at
 		}
 	}

@@ -52,9 +52,9 @@ const (
 	CodeLeak          Code = "leak"           // a column gives away the label
 	// a column has lost its ties to the others, as if shifted against the rows
 	CodeScrambled  Code = "scrambled"
-	CodeLabelRate  Code = "label_rate"  // the mean label has changed
-	CodeLabelsLost Code = "labels_lost" // hours or levels without a positive label
-	CodeInverted   Code = "labels_inverted"
+	CodeInverted   Code = "labels_inverted" // positive and negative labels are swapped
+	CodeLabelsLost Code = "labels_lost"     // parts of the table or levels with too few positive labels
+	CodeLabelRate  Code = "label_rate"      // the mean label has changed
 	CodeShuffled   Code = "labels_shuffled" // the label has lost its ties to the columns
 )
 

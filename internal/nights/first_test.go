@@ -299,8 +299,9 @@ func TestAWindowFillsWithALeak(t *testing.T) {
 	for day := first - 8; day < first+days/2; day++ {
 		table := window(days, day)
 		for i, row := range table.Rows {
-			if day-days+1+i/15 >= first && row[5] == "1" {
-				row[4] = "0.5"
+			rowsDay := day - days + 1 + i/15 // a day has fifteen rows
+			if clicked := row[5] == "1"; rowsDay >= first && clicked {
+				row[4] = "0.5" // the price
 			}
 		}
 		n := must.Get(stage(t, table, before))(t)

@@ -309,6 +309,7 @@ func TestRecordIsReadBack(t *testing.T) {
 		"another format":  func(r *nights.Record) { r.Format = 2 },
 		"no profile":      func(r *nights.Record) { r.Profile = nil },
 		"odd prints":      func(r *nights.Record) { r.Profile.Prints = r.Profile.Prints[:9] },
+		"odd contents":    func(r *nights.Record) { r.Profile.Bare = r.Profile.Bare[:9] },
 		"few quantiles":   func(r *nights.Record) { c := &r.Profile.Columns[7]; c.Quantiles = c.Quantiles[:3] },
 		"odd ties":        func(r *nights.Record) { r.Profile.Ties[2] = nil },
 		"odd buckets":     func(r *nights.Record) { r.Profile.Buckets.Label = nil },
@@ -345,7 +346,13 @@ func kindsNight(t *testing.T, seed uint64, change func(class string) string) nig
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range 3000 {
 		u := rng.Float64()
-		class := map[bool]string{true: "red", false: map[bool]string{true: "green", false: "blue"}[u < 0.83]}[u < 0.5]
+		class := "blue"
+		switch {
+		case u < 0.5:
+			class = "red"
+		case u < 0.83:
+			class = "green"
+		}
 		if class = change(class); class != "" {
 			fmt.Fprintf(&b, "%.7f,s%d,%s\n", u+0.2*rng.NormFloat64(), rng.IntN(9), class)
 		}
@@ -359,7 +366,7 @@ func kindsNight(t *testing.T, seed uint64, change func(class string) string) nig
 		r.Night.Weight[i] = 1e-6 + class
 	}
 	light := measured(t, r.Night, r.Manifest)
-	if !(light.Label.Classes["blue"] > 0) == (p.Label.Classes["blue"] > 0) {
+	if (light.Label.Classes["blue"] > 0) != (p.Label.Classes["blue"] > 0) {
 		t.Errorf("with next to no weight: got %+v, want a share of blue that is 0 only if it has no row", light.Label)
 	}
 	r.Night.Weight = nil

@@ -86,8 +86,9 @@ const (
 )
 
 // Measure makes the profile of a night, on up to threads goroutines. manifest is that of the dataset staged from it.
-// progress, which may be nil, is called after each column, from any goroutine. The cost is proportional to the number
-// of columns. The only error is ctx's; the profile is then incomplete.
+// progress, which may be nil, is called after each column, from any goroutine. Its total counts all columns of the
+// sample, done only those that are measured: not the label and the weight. The cost is proportional to the number of
+// columns. The only error is ctx's; the profile is then incomplete.
 func Measure(ctx context.Context, n *ingest.Night, manifest *dataset.Manifest, threads int,
 	progress func(done, total int64)) (*Profile, error) {
 	total := int64(len(n.Sample.Names))
@@ -265,11 +266,12 @@ func (p *Profile) measurePrints(n *ingest.Night) {
 		return float64(again) / float64(max(rows, 1))
 	}
 
+	// Counts are in the order of dataset.SplitNames: 0 is train, 3 is test.
 	test, shared := 0, 0 // distinct rows
 	for _, one := range n.Bare {
-		if one.Count[3] > 0 { // in test
+		if one.Count[3] > 0 {
 			test++
-			if one.Count[0] > 0 { // in train
+			if one.Count[0] > 0 {
 				shared++
 			}
 		}
@@ -279,7 +281,7 @@ func (p *Profile) measurePrints(n *ingest.Night) {
 	p.Shared = float64(shared) / float64(max(test, 1))
 	for i, one := range n.Prints[:min(len(n.Prints), keptPrints)] {
 		p.Prints = binary.BigEndian.AppendUint64(p.Prints, one.Hash)
-		if i < len(n.Bare) {
+		if i < len(n.Bare) { // there are no more distinct contents than distinct rows
 			p.Bare = binary.BigEndian.AppendUint64(p.Bare, n.Bare[i].Hash)
 		}
 	}
@@ -311,8 +313,9 @@ func (p *Profile) measureMiddles(n *ingest.Night, values []*dataset.Values) {
 }
 
 // findAggregates sets Of of the columns, among the first ones, that have a single value for each level of another: the
-// first such column. Columns with many distinct values are left out, as nearly every row has a level of its own there,
-// which determines everything. values are by column.
+// first such column. Columns with many distinct values, or with fewer than ten rows for each on average, are left out:
+// nearly every row has a level of its own there, which determines everything. Constants, times, and fractions as the
+// other column are left out, too. values are by column.
 func (p *Profile) findAggregates(n *ingest.Night, values []*dataset.Values) {
 	// code numbers the distinct values of column i in the order of rows, -1 for a missing one. It keeps the result.
 	codes := map[int][]int32{}
@@ -388,7 +391,8 @@ func (p *Profile) measureTimes(n *ingest.Night) {
 		for _, w := range widths {
 			b.Width = int64(w / time.Second)
 			b.From = int64(math.Floor(lo/float64(b.Width))) * b.Width
-			if count = int((hi-float64(b.From))/float64(b.Width)) + 1; count <= maxBuckets {
+			count = int((hi-float64(b.From))/float64(b.Width)) + 1
+			if count <= maxBuckets {
 				break
 			}
 		}

@@ -169,7 +169,7 @@ func DecodeRecord(text []byte, name, version string) (*Record, error) {
 // check returns an error for a profile that no table can have. Comparing with one that passes cannot index out of
 // range.
 func (p *Profile) check() error {
-	if p.Rows < 0 || len(p.Prints)%8 != 0 || len(p.Buckets.Rows) > maxBuckets ||
+	if p.Rows < 0 || len(p.Prints)%8 != 0 || len(p.Bare)%8 != 0 || len(p.Buckets.Rows) > maxBuckets ||
 		len(p.Buckets.Rows) != len(p.Buckets.Label) {
 		return fmt.Errorf("its counts contradict each other")
 	}

@@ -49,7 +49,8 @@ func (s *scoreCounts) add(cells []segment.Cell) {
 }
 
 // segment summarises a part of the rows as the segment of that column and level. The expected probability of a positive
-// label is the sigmoid of base plus the row's score. Without any expected positive row, Slope and Info are 0.
+// label is the sigmoid of base plus the row's score. Slope, Info and Noise are 0 if no positive row is expected, or if
+// none is there.
 func (s *scoreCounts) segment(column, level string, base float64) SegmentCounts {
 	out := SegmentCounts{Column: column, Level: level}
 	info, score := 0.0, 0.0 // sums of the variances p(1-p), and of the scores weighted by them
@@ -73,14 +74,16 @@ func (s *scoreCounts) segment(column, level string, base float64) SegmentCounts 
 		p, z := sigmoid(base+segment.ScoreAt(i)), segment.ScoreAt(i)-mean
 		out.Slope += (c.Positive() - factor*c.Rows()*p) * z
 		out.Info += factor * c.Rows() * p * (1 - p) * z * z
+		// The squared residuals. Scaled, a probability near 1 may exceed it.
 		q := min(1, factor*p)
-		out.Noise += (c.Positive()*(1-q)*(1-q) + (c.Rows()-c.Positive())*q*q) * z * z // squared residuals
+		out.Noise += (c.Positive()*(1-q)*(1-q) + (c.Rows()-c.Positive())*q*q) * z * z
 	}
 	return out
 }
 
 // baseOf returns the log odds of a score of 0 for which the expected positive labels add up to the observed ones. It is
-// found by Newton's method. Steps are cut to 2 and the result to +-30, as all labels may be the same.
+// found by Newton's method, in at most 60 steps. Steps are cut to 2 and the result to +-30, since no finite base exists
+// if all labels are the same.
 func (s *scoreCounts) baseOf() float64 {
 	base := 0.0
 	for range 60 {
@@ -251,9 +254,9 @@ type segmentKey struct{ column, level string }
 
 // usualSegment is a segment's sums over recent nights; the fields are those of SegmentCounts.
 type usualSegment struct {
-	nights             int
-	positive, expected float64
-	share              float64 // of the night's rows
+	nights             int     // on which the segment was judged
+	positive, expected float64 // sums, as all below
+	share              float64 // of each night's rows; divided by nights, the mean share
 	slope, info, noise float64
 }
 
@@ -296,7 +299,8 @@ func (c *comparison) checkSegments() {
 
 		// Ranges of numbers are compared only if they hold about as many rows as usual. If not, a number that many rows
 		// have has moved to the next range.
-		more := s.Rows / max(all.Rows, 1) / (u.share / float64(u.nights))
+		usualShare := u.share / float64(u.nights)
+		more := s.Rows / max(all.Rows, 1) / usualShare
 		if strings.HasPrefix(s.Level, "tenth ") && !(more < 1.25 && more > 0.8) {
 			continue
 		}
@@ -307,8 +311,10 @@ func (c *comparison) checkSegments() {
 		if s.Level != allRows {
 			one := rateSuspect(s, u, apart.rate, entropy)
 			rate := s.Positive / max(1, one.expected)
+			// Had only negative rows been left out, the segment's share would have fallen by about the factor by which
+			// its rate has risen. Half of that fall, on a logarithmic scale, is a sign of it: hence the square root.
 			one.thinned = s.Column != "" && rate > 1 && !c.comesAndGoes(s.Column) &&
-				s.Rows/all.Rows < u.share/float64(u.nights)/math.Sqrt(rate)
+				s.Rows/all.Rows < usualShare/math.Sqrt(rate)
 			found = append(found, one)
 		}
 		if s.Info > 0 && u.info > 0 {
@@ -319,8 +325,9 @@ func (c *comparison) checkSegments() {
 }
 
 // addTotals puts in front, for each column of which several levels have lost labels, a suspect with their sum: each
-// may have lost too little to block, but not all together. The sum's level names them all. A loss must be summed
-// without the reduction for chance, which is then applied once, with the z of the sum.
+// may have lost too little to block, but not all together. The sum's level names them all. A suspect's loss has been
+// multiplied by sure(z), the reduction for chance. The division takes that back, and the sum is reduced once, by the z
+// of the sum. Suspects without a loss are left out: sure(z) may be 0 there.
 func addTotals(found []suspect) []suspect {
 	var sums []suspect
 	count := map[string]int{}
@@ -333,13 +340,16 @@ func addTotals(found []suspect) []suspect {
 			i, sums = len(sums), append(sums, suspect{segment: SegmentCounts{Column: s.segment.Column}})
 		}
 		sum := &sums[i]
-		if count[s.segment.Column]++; count[s.segment.Column] > 1 {
+		count[s.segment.Column]++
+		if count[s.segment.Column] > 1 {
 			sum.segment.Level += ", "
 		}
 		sum.segment.Level += s.segment.Level
 		sum.segment.Rows += s.segment.Rows
 		sum.segment.Positive += s.segment.Positive
-		sum.expected, sum.z, sum.loss = sum.expected+s.expected, -math.Hypot(sum.z, s.z), sum.loss+s.loss/sure(s.z)
+		// Deviations are added as those of independent levels. z is negative, since labels are lost.
+		sum.z = -math.Hypot(sum.z, s.z)
+		sum.expected, sum.loss = sum.expected+s.expected, sum.loss+s.loss/sure(s.z)
 	}
 	sums = slices.DeleteFunc(sums, func(s suspect) bool { return count[s.segment.Column] < 2 })
 	for i := range sums {
@@ -349,7 +359,7 @@ func addTotals(found []suspect) []suspect {
 }
 
 // usualSegments sums each segment over the recent nights that have segments, and estimates by column how much these
-// usually vary. With fewer than three nights, the variances are those of newSpread.
+// usually vary.
 func (c *comparison) usualSegments() (map[segmentKey]usualSegment, map[string]spread) {
 	usual := map[segmentKey]usualSegment{}
 	var nights []*Profile
@@ -365,14 +375,20 @@ func (c *comparison) usualSegments() (map[segmentKey]usualSegment, map[string]sp
 			u.nights++
 			u.positive, u.expected = u.positive+s.Positive, u.expected+s.Expected
 			u.slope, u.info, u.noise = u.slope+s.Slope, u.info+s.Info, u.noise+s.slopeVariance()
-			u.share += s.Rows / max(1, p.Segments[0].Rows)
+			u.share += s.Rows / max(1, p.Segments[0].Rows) // the first segment has all rows, as segmentsOf says
 			usual[key] = u
 		}
 	}
+	return usual, spreadsOf(nights, usual)
+}
 
-	// Estimate the variance by moments: the squared deviation of each night from the segment's sum, less the variance
-	// that chance explains (e of a count, slopeVariance of a slope), relative to the squared size. Large segments weigh
-	// most. As a night is part of its own sum, deviations are too small by the factor left.
+// spreadsOf estimates by column how much its segments vary between the nights, of which usual has the sums. The
+// variances are at least those of leastSpread and leastTilt. With fewer than three nights, or without a segment that
+// occurs on two of them, they are those of newSpread.
+//
+// It is an estimate by moments: the squared deviation of each night from the segment's sum, less the variance that
+// chance explains, relative to the squared size. Large segments weigh most.
+func spreadsOf(nights []*Profile, usual map[segmentKey]usualSegment) map[string]spread {
 	type moments struct{ rate, rateWeight, slope, slopeWeight float64 }
 	sums := map[string]*moments{}
 	for _, p := range nights {
@@ -383,10 +399,14 @@ func (c *comparison) usualSegments() (map[segmentKey]usualSegment, map[string]sp
 				m = &moments{}
 				sums[s.Column] = m
 			}
-			if u.nights < 2 {
+			if u.nights < 2 { // nothing to compare it with
 				continue
 			}
+
+			// As a night is part of its own sum, squared deviations are too small by this factor.
 			left := 1 - 1/float64(u.nights)
+			// e is the positive rows as usual in this segment; half a row is added, as both sums may be 0. By chance,
+			// a count has the variance e.
 			e := s.Expected * (u.positive + 0.5) / (u.expected + 0.5)
 			m.rate += ((s.Positive-e)*(s.Positive-e) - e) / left
 			m.rateWeight += e * e
@@ -397,16 +417,17 @@ func (c *comparison) usualSegments() (map[segmentKey]usualSegment, map[string]sp
 			}
 		}
 	}
+
 	spreads := map[string]spread{}
 	for column, m := range sums {
-		s := spread{newSpread * newSpread, newSpread * newSpread}
+		s := spread{rate: newSpread * newSpread, slope: newSpread * newSpread}
 		if len(nights) >= 3 && m.rateWeight > 0 {
-			s = spread{max(leastSpread*leastSpread, m.rate/m.rateWeight),
-				max(leastTilt*leastTilt, m.slope/max(m.slopeWeight, 1e-9))}
+			s.rate = max(leastSpread*leastSpread, m.rate/m.rateWeight)
+			s.slope = max(leastTilt*leastTilt, m.slope/max(m.slopeWeight, 1e-9))
 		}
 		spreads[column] = s
 	}
-	return usual, spreads
+	return spreads
 }
 
 // entropyOf returns the entropy, in nats, of a label that is positive with probability p.
@@ -429,8 +450,10 @@ func divergence(p, q float64) float64 {
 // nats.
 func rateSuspect(counts SegmentCounts, usual usualSegment, apart, entropy float64) suspect {
 	expected := counts.Expected * (usual.positive + 0.5) / (usual.expected + 0.5) // half a row, as both may be 0
+	// The relative variance of expected: from night to night, and by chance in the usual count.
 	variance := apart + 1/(usual.positive+0.5)
-	// The square root stabilises the variance of a count (Anscombe, 1948).
+	// The square root of a count plus 3/8 has a variance of about 1/4, whatever the count (Anscombe, 1948). That of
+	// expected adds expected*variance/4, since the derivative of a square root is 1 over twice the root.
 	z := (math.Sqrt(counts.Positive+0.375) - math.Sqrt(expected+0.375)) / math.Sqrt(0.25+expected*variance/4)
 	return suspect{segment: counts, expected: expected, z: z,
 		loss: sure(z) * counts.Rows * divergence(expected/counts.Rows, (counts.Positive+0.5)/(counts.Rows+1)) / entropy}
@@ -440,6 +463,7 @@ func rateSuspect(counts SegmentCounts, usual usualSegment, apart, entropy float6
 // the variance of the slope from night to night, entropy that of all labels in nats. Info of both must be above 0.
 func slopeSuspect(counts SegmentCounts, usual usualSegment, apart, entropy float64) suspect {
 	excess := counts.Slope/counts.Info - usual.slope/usual.info
+	// Both ratios vary by chance: the variance of Slope is divided by the square of what Slope is divided by.
 	chance := counts.slopeVariance()/(counts.Info*counts.Info) + usual.noise/(usual.info*usual.info)
 	z := excess / math.Sqrt(chance+apart)
 	loss := sure(z) * counts.Info * excess * excess / 2 / entropy // the log-likelihood is quadratic near its maximum
@@ -467,9 +491,12 @@ func dropChance(all []suspect) []suspect {
 	return all[:last]
 }
 
-// report adds one finding for each code, about the first suspect with it. found has the totals of columns first, then
-// the surest suspects. Losses below lossWarns are not told. If the labels of all rows are wrong, those of segments
-// are, too, and are left out.
+// report adds one finding for each code, about the first suspect with it. Swapped and shuffled labels share one
+// finding. found has the totals of columns first, then the surest suspects.
+//
+// Losses below lossWarns are not told. If the labels of all rows are wrong, those of segments are, too, and are left
+// out. A finding blocks above lossBlocks. Too many positive labels block above riseBlocks only, unless negative rows
+// seem to be left out (thinned).
 func (c *comparison) report(found []suspect) {
 	said := map[Code]bool{}
 	rose := c.foundCode(CodeLabelRate) && c.p.Ratio > 1       // all rows have too many positive labels
@@ -483,7 +510,7 @@ func (c *comparison) report(found []suspect) {
 			blocks = s.loss > riseBlocks || s.thinned && s.loss > lossBlocks
 		}
 		switch {
-		case s.loss < lossWarns || said[code]:
+		case s.loss < lossWarns || said[code]: // too small to be told, or a surer suspect has been
 		case s.isSlope && s.slope > 0: // labels follow the witness more closely than usual: no harm
 		case tilt && s.segment.Level != allRows || rose && !s.isSlope: // told of all rows already
 		default:

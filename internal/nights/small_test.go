@@ -28,11 +28,12 @@ func stageAfter(t *testing.T, text string, before []*nights.Profile) night {
 	return nightOf(t, r)
 }
 
-// honest makes as many nights as numbers, each after those before it, and reports those that are held back.
-func honest(t *testing.T, numbers int, table func(day uint64) string) []*nights.Profile {
+// honest stages so many nights, each after those before it, and returns their profiles, oldest first. A night that is
+// held back, although nothing is wrong with it, fails the test.
+func honest(t *testing.T, count int, table func(day uint64) string) []*nights.Profile {
 	t.Helper()
 	var before []*nights.Profile
-	for day := range uint64(numbers) {
+	for day := range uint64(count) {
 		tonight := stageAfter(t, table(day), before)
 		if day > 0 {
 			if found := compare(t, tonight, before); nights.Blocked(found) {
@@ -48,6 +49,8 @@ func honest(t *testing.T, numbers int, table func(day uint64) string) []*nights.
 // and labels that belong to other rows, or that a carrier has lost, are held back nevertheless. The day and the batch,
 // which all rows of a night have in common, hold back none, and leave all rows to be judged.
 func TestNightsOfRareLevels(t *testing.T) {
+	// flights returns a day's table. Whether a flight is late depends on its carrier, both airports and the hour, by
+	// effects that are the same on all days. change is called with the drawn labels and carriers, by row.
 	flights := func(day uint64, change func(random *rand.Rand, late []bool, carrier []int)) string {
 		fixed := rand.New(rand.NewPCG(1, 1))
 		appeal := make([]float64, 210)
@@ -107,13 +110,15 @@ func TestNightsOfRareLevels(t *testing.T) {
 // rows have the number 1, a tenth .99 and a tenth .98. A night like all others is not held back for the few rows that
 // are otherwise, nor because a quantile happens to meet .98 and not .99; shuffled labels are.
 func TestNightsThatAreAllButCertain(t *testing.T) {
+	// connections returns a day's table. Two fifths of the labels are 1; then bytes is 1032 or 2064, and rate is 1 more
+	// often. One label in two hundred is changed afterwards.
 	connections := func(day uint64, shuffle bool) string {
 		random := rand.New(rand.NewPCG(day, 7))
 		const rows = 2000
 		y, rate := make([]int, rows), make([]float64, rows)
 		bytes := make([]int, rows)
 		for i := range rows {
-			y[i] = random.IntN(5) / 2 % 2
+			y[i] = random.IntN(5) / 2 % 2 // 1 for 2 and 3 of 0 to 4
 			bytes[i] = int(math.Exp(5 + 2*random.NormFloat64()))
 			if y[i] == 1 {
 				bytes[i] = 1032 * (1 + random.IntN(2))
@@ -148,7 +153,8 @@ func TestNightsThatAreAllButCertain(t *testing.T) {
 	}
 }
 
-// TestAnotherOnlyValue: a column with one value in all rows may have another one tonight, which is told the first time.
+// TestAnotherOnlyValue: a column with one value in all rows may have another one tonight, which is a warning the first
+// time, as of a currency. A column that has another value every night, as the number of a batch, has none.
 func TestAnotherOnlyValue(t *testing.T) {
 	table := func(day uint64, currency string, batch int) string {
 		random := rand.New(rand.NewPCG(day, 3))
@@ -170,6 +176,8 @@ func TestAnotherOnlyValue(t *testing.T) {
 // TestLabelsThatWander: where the label's mean is a third higher or lower from one night to the next, as with delays by
 // the weather, such nights go on once a few have been seen; one with four of five positive labels lost does not.
 func TestLabelsThatWander(t *testing.T) {
+	// table returns a day's table. rate is its mean label, whose logarithm has a standard deviation of .3 over nights;
+	// the label is more frequent at late hours. kept is the share of positive labels that is left.
 	table := func(seed, day uint64, kept float64) string {
 		random := rand.New(rand.NewPCG(day, seed))
 		rate := 0.15 * math.Exp(0.3*random.NormFloat64())

@@ -22,10 +22,11 @@ const (
 // measureWithin sets Within of the numeric columns among the first ones. It compares the numbers in the rows with one
 // level of another column, inside, with those in all other rows, outside. A key is the name of the other column, a
 // new line, and the level; the value is the seven ratios of the octiles inside to those outside, encoded as above.
-// Pairs with few rows or with an octile that is not positive are left out. values are [columns], codes
-// [columns][rows].
+// Pairs with an octile that is not positive are left out. So are those with too few rows to measure octiles: a level
+// with 4 % of the rows or less, or at most 200 numbers inside or outside. values are [columns], codes [columns][rows].
+// The other columns are the first ten of at most 40 levels.
 func (p *Profile) measureWithin(w *worker, n *ingest.Night, values []*dataset.Values, codes [][]uint8) {
-	var groups []int // the other columns: the first ten that have few levels
+	var groups []int // the other columns
 	for j := range p.Ties {
 		if k := &p.Columns[j]; k.byLevels() && k.Distinct <= 40 && len(groups) < 10 {
 			groups = append(groups, j)
@@ -58,8 +59,13 @@ func (p *Profile) measureWithin(w *worker, n *ingest.Night, values []*dataset.Va
 						outside = append(outside, x[row])
 					}
 				}
+				if level.Share <= 0.04 || min(len(inside), len(outside)) <= 200 {
+					continue
+				}
+
+				// The logarithms of seven ratios, each kept within +-5 (1000 units), a factor of about 150.
 				var text []rune
-				for q := 1; q <= octiles && level.Share > 0.04 && min(len(inside), len(outside)) > 200; q++ {
+				for q := 1; q <= octiles; q++ {
 					a, b := inside[q*len(inside)/(octiles+1)], outside[q*len(outside)/(octiles+1)]
 					if a > 0 && b > 0 {
 						text = append(text, ratioZero+rune(max(-1000, min(1000, ratioUnits*math.Log(a/b)))))
@@ -74,9 +80,10 @@ func (p *Profile) measureWithin(w *worker, n *ingest.Night, values []*dataset.Va
 }
 
 // checkWithin looks for numbers that are multiplied by a factor in the rows with one level of another column alone,
-// such as gross prices of one channel. It reports, for each column, the level with the largest factor. It blocks if
-// there are recent nights to compare with and the numbers are higher, or lower by a third: lower prices may be a
-// sale. Levels of columns that come and go, or that are reported already, are left out.
+// such as gross prices of one channel. It reports, for each column, the level with the largest factor. It blocks if a
+// week and a day of nights (recent) are there to compare with and the numbers are higher, or lower by a third
+// (exp(-0.4) is 0.67): lower prices may be a sale. Else it warns. Levels of columns that come and go, or that are
+// reported already, are left out.
 func (c *comparison) checkWithin() {
 	for i := range c.p.Columns {
 		column, most, other, level := &c.p.Columns[i], 0.0, "", ""
@@ -97,9 +104,13 @@ func (c *comparison) checkWithin() {
 	}
 }
 
-// factorWithin returns the logarithm of the factor by which the ratios of Within under key have changed since earlier
-// nights. other and level are what the key names. It is 0 if fewer than three nights have the key, if the seven ratios
-// have not changed alike, or if chance or the range of earlier nights explains the change.
+// factorWithin returns the logarithm of the factor by which the ratios of column.Within under key have changed since
+// earlier nights: above 0 if the numbers inside are higher than they were. other, which may be nil, and level are what
+// the key names.
+//
+// It is 0, for no change, if fewer than three nights have the key, if the seven ratios have not changed alike
+// (scaleAgree), or if the range of earlier nights explains the change. It is also 0 for a change of less than
+// scaleLeast, which is more while few nights are known, and for one that chance explains.
 func (c *comparison) factorWithin(column *Column, key string, other *Column, level string) float64 {
 	var all [octiles][]float64   // by octile, the logarithms of earlier nights
 	for _, p := range c.before { // all of them: a sale may last for weeks
@@ -110,7 +121,7 @@ func (c *comparison) factorWithin(column *Column, key string, other *Column, lev
 		}
 	}
 	nights := len(all[0])
-	if nights < 3 || other == nil { // no such column, as if a column's name has two lines
+	if nights < 3 || other == nil { // a name with a line break in it is cut there, and names no column
 		return 0
 	}
 
@@ -125,13 +136,15 @@ func (c *comparison) factorWithin(column *Column, key string, other *Column, lev
 	slices.Sort(logs)
 	slices.Sort(over)
 
-	// The change is the median of the seven. luck estimates its standard error from the interquartile range and the
-	// rows inside. Four of these are asked for, since there are hundreds of ratios.
+	// The change is the median of the seven. luck estimates its standard error by that of the median inside: the
+	// interquartile range over the root of the rows, which for normal numbers is 1.08 times as much. Four of these are
+	// asked for, since there are hundreds of ratios.
 	log, tolerance := logs[octiles/2], usual{nights: nights}.tolerance()
 	rows := c.p.sampled() * (1 - column.Missing) * other.shareOf(level)
 	luck := math.Log(column.quantile(3*steps/4)/column.quantile(steps/4)) / math.Sqrt(max(rows, 1))
-	if logs[octiles-1]-logs[0] <= scaleAgree*math.Abs(log) && over[octiles/2] > tolerance*scaleFloor+luck &&
-		math.Abs(log) > max(tolerance*scaleLeast, 4*luck) {
+	agree := logs[octiles-1]-logs[0] <= scaleAgree*math.Abs(log)
+	beyondRange := over[octiles/2] > tolerance*scaleFloor+luck
+	if agree && beyondRange && math.Abs(log) > max(tolerance*scaleLeast, 4*luck) {
 		return log
 	}
 	return 0

@@ -27,7 +27,8 @@ func (p *Profile) fitOdds(w *worker, codes [][]uint8, labels []float32) {
 	for _, v := range labels {
 		mean += float64(v)
 	}
-	if mean /= float64(max(len(labels), 1)); mean <= 0 || mean >= 1 {
+	mean /= float64(max(len(labels), 1))
+	if mean <= 0 || mean >= 1 {
 		return
 	}
 
@@ -273,14 +274,15 @@ func (w *Witness) Levels(column string) (levels []string, odds []float32) {
 	return levels, odds
 }
 
-// codeWithin returns the code (columnEncoder) of most numbers above low and up to high, of low itself, too, if closed:
-// that of the highest peak among them, or else of the range with the middle.
+// codeWithin returns the code (columnEncoder) that most numbers above low and up to high have, taken to be that of the
+// most frequent peak among them or, without one, that of the range that contains the middle between the two. If closed,
+// low itself belongs to the numbers, too.
 func (c *Column) codeWithin(low, high float64, closed bool) int {
 	code, share := 0, 0.0
 	for i, p := range c.Peaks {
 		inside := p.Number <= high && (p.Number > low || closed && p.Number == low)
-		if at := steps + 1 + i; inside && p.Share > share && at < len(c.Odds) { // peaks of older records have no odds
-			code, share = at, p.Share
+		if inside && p.Share > share {
+			code, share = steps+1+i, p.Share // as newColumnEncoder numbers peaks
 		}
 	}
 	if share > 0 {

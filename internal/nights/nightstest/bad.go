@@ -24,6 +24,7 @@ type Kind struct {
 	Break func(rng *rand.Rand, today, yesterday Table) Table
 }
 
+// code returns a list of codes, for Want.
 func code(c ...nights.Code) []nights.Code { return c }
 
 // place returns the index of a column; -1 if there is none.
@@ -102,7 +103,7 @@ func dropColumn(t Table, name string) Table {
 	return out
 }
 
-// renameColumn returns the table with the column named from named to.
+// renameColumn returns the table with the name from of a column replaced by the name to.
 func renameColumn(t Table, from, to string) Table {
 	out := t.clone()
 	out.Names[t.place(from)] = to
@@ -125,8 +126,10 @@ func busiest(t Table) string {
 	counts := map[string]int{}
 	at, best := t.place("campaign_id"), ""
 	for _, r := range t.Rows {
-		if counts[r[at]]++; counts[r[at]] > counts[best] || counts[r[at]] == counts[best] && r[at] < best {
-			best = r[at]
+		id := r[at]
+		counts[id]++
+		if counts[id] > counts[best] || counts[id] == counts[best] && id < best {
+			best = id
 		}
 	}
 	return best

@@ -37,7 +37,7 @@ func (t Table) where(name, other, value string, change func(old string) string) 
 	})
 }
 
-// again returns the table with each row for which where holds followed by so many copies of it.
+// again returns the table with each row for which where holds followed by copies of it, as many as times says.
 func (t Table) again(times int, where func(i int) bool) Table {
 	out := Table{Names: slices.Clone(t.Names)}
 	for i, r := range t.Rows {
@@ -227,6 +227,8 @@ func subtleValues() []Kind {
 			Break: func(_ *rand.Rand, t, _ Table) Table { return leaking(t, "user_clicks_7d", 3) }},
 		{Name: "a new aggregate with tonight's labels", Want: code(nights.CodeLeak),
 			Break: func(_ *rand.Rand, t, _ Table) Table {
+				// Before the labels are added, the new column has small numbers that have nothing to do with them: half
+				// of the length of the text before the label.
 				click := t.place("is_click")
 				return leaking(addColumn(t, "user_clicks_30d", func(i int) string {
 					return strconv.Itoa(len(t.Rows[i][click-1]) / 2)
@@ -276,7 +278,8 @@ func subtleValues() []Kind {
 	}
 }
 
-// leaking returns the table with 1 added to a column of whole numbers where the row was clicked, in every n-th row.
+// leaking returns the table with 1 added to a column of whole numbers in clicked rows, of which it takes only those in
+// every n-th row of the table. Values that are no whole numbers stay.
 func leaking(t Table, name string, n int) Table {
 	click := t.place("is_click")
 	return t.each(name, func(i int, old string) string {
@@ -377,7 +380,8 @@ func joined() []Kind {
 				}
 				out := zeroed(rng, t, 1, every)
 				for _, i := range rng.Perm(len(t.Rows)) {
-					if clicks[t.Rows[i][at]]--; clicks[t.Rows[i][at]] >= 0 {
+					clicks[t.Rows[i][at]]--
+					if clicks[t.Rows[i][at]] >= 0 {
 						out.Rows[i][len(columns)-1] = "1"
 					}
 				}
@@ -432,39 +436,43 @@ func OrdinaryNights() []Ordinary {
 		return func(s Stream, day int) Table { return s.night(day, x) }
 	}
 	return []Ordinary{
-		{"a sale: 20 % more clicks", true, with(change{rate: 0.2})},
-		{"prices 10 % higher", true, with(change{price: 0.0953})},
-		{"a holiday: 60 % fewer rows", true, with(change{volume: -0.916})},
-		{"a new campaign with 30 % of the rows", true, with(change{campaign: 0.3})},
-		{"a new campaign with 15 % of the rows", true, with(change{campaign: 0.15})},
-		{"the biggest campaign has ended", true, with(change{without: true})},
-		{"a sale and half as many rows again", false, with(change{rate: 0.15, volume: 0.4})},
-		{"prices 8 % lower", false, with(change{price: -0.083})},
-		{"more mobile devices", false, with(change{mobile: 0.07})},
-		{"a new column", true, func(s Stream, day int) Table {
+		{Name: "a sale: 20 % more clicks", Tuned: true, Make: with(change{rate: 0.2})},
+		{Name: "prices 10 % higher", Tuned: true, Make: with(change{price: 0.0953})},
+		{Name: "a holiday: 60 % fewer rows", Tuned: true, Make: with(change{volume: -0.916})},
+		{Name: "a new campaign with 30 % of the rows", Tuned: true, Make: with(change{campaign: 0.3})},
+		{Name: "a new campaign with 15 % of the rows", Tuned: true, Make: with(change{campaign: 0.15})},
+		{Name: "the biggest campaign has ended", Tuned: true, Make: with(change{without: true})},
+		{Name: "a sale and half as many rows again", Tuned: false, Make: with(change{rate: 0.15, volume: 0.4})},
+		{Name: "prices 8 % lower", Tuned: false, Make: with(change{price: -0.083})},
+		{Name: "more mobile devices", Tuned: false, Make: with(change{mobile: 0.07})},
+		{Name: "a new column", Tuned: true, Make: func(s Stream, day int) Table {
 			t := s.Night(day)
 			at := t.place("user_id")
 			return addColumn(t, "browser", func(i int) string { return []string{"a", "b", "c"}[len(t.Rows[i][at])%3] })
 		}},
-		{"a new column with one number per campaign", false, func(s Stream, day int) Table {
+		{Name: "a new column with one number per campaign", Tuned: false, Make: func(s Stream, day int) Table {
 			t := s.Night(day)
 			at := t.place("campaign_id")
 			return addColumn(t, "campaign_ctr_28d", func(i int) string { return "0.0" + t.Rows[i][at] })
 		}},
-		{"a new exchange with 8 % of the rows", true, func(s Stream, day int) Table {
+		{Name: "a new exchange with 8 % of the rows", Tuned: true, Make: func(s Stream, day int) Table {
 			return partly(s.rng(11), s.Night(day), "exchange", 0.08, to("teads"))
 		}},
-		{"a release: an eighth of the devices have another name", true, func(s Stream, day int) Table {
-			return partly(s.rng(12), s.Night(day), "device", 0.12, func(old string) string {
-				return map[bool]string{true: "mobile 19", false: old}[old == "mobile"]
-			})
-		}},
-		{"one row from 1970", true, func(s Stream, day int) Table {
+		{Name: "a release: an eighth of the devices have another name", Tuned: true,
+			Make: func(s Stream, day int) Table {
+				return partly(s.rng(12), s.Night(day), "device", 0.12, func(old string) string {
+					if old == "mobile" {
+						return "mobile 19"
+					}
+					return old
+				})
+			}},
+		{Name: "one row from 1970", Tuned: true, Make: func(s Stream, day int) Table {
 			t := s.Night(day)
 			t.Rows[len(t.Rows)/2][0] = "1970-01-01T00:00:00.000Z"
 			return t
 		}},
-		{"2 % of the ages missing more", false, func(s Stream, day int) Table {
+		{Name: "2 % of the ages missing more", Tuned: false, Make: func(s Stream, day int) Table {
 			return partly(s.rng(9), s.Night(day), "age", 0.02, to(""))
 		}},
 	}
