@@ -84,9 +84,9 @@ type known struct {
 	seen     time.Time          // when that was first seen, by the aggregator's clock
 	costs    *ledger.Reader     // nil before the first use
 	ended    *sweep.Conclusion
-	wrote    bool   // this process wrote the conclusion
-	metric   string // the plan's, as its dataset, once the sweep has ended
-	dataset  string
+	wrote    bool                     // this process wrote the conclusion
+	metric   string                   // of the plan, set once the sweep has ended
+	dataset  string                   // NAME@VERSION of the plan, set once the sweep has ended
 	stuck    string                   // why the sweep cannot be concluded, as it was last logged
 	told     bool                     // this aggregator has no more notifications to send for the sweep
 	tellNext time.Time                // when to retry a failed notification
@@ -216,7 +216,8 @@ func (a *Aggregator) settle(ctx context.Context, id sweep.ID) (*sweep.Conclusion
 	if k.plan == nil && c == nil {
 		a.forget(id) // a message can name any sweep
 	}
-	if k.ended = c; c != nil {
+	k.ended = c
+	if c != nil {
 		k.progress.Store(nil)
 		if k.plan != nil {
 			k.metric, k.dataset = k.plan.Spec.Metric, k.plan.Dataset.Name+"@"+k.plan.Dataset.Version

@@ -74,6 +74,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	c.Outcome, c.Trial, c.Model = sweep.OutcomeWinner, w.result.Trial, p.Spec.Model
 	c.Valid, c.Test, c.Calibration, c.Verified = w.result.Metrics, w.test, w.calibration, w.verified
 	c.Within = w.within
+	// The lead is over the runner-up or, without one, the default. By gives it as a share of that trial's metric (Old).
 	if r := cmp.Or(w.tested.RunnerUp, w.tested.Default); r != nil && r.Old != 0 {
 		c.Lead = &sweep.Lead{Trial: r.Trial, Metric: r.Metric, Gain: r.By(r.Gain), Low: r.By(r.Low), High: r.By(r.High)}
 	}

@@ -324,11 +324,9 @@ func (f finishing) Status(context.Context, string) (engine.JobStatus, error) {
 // TestWhenASweepIsOver: a sweep with unfinished trials is concluded, with the results that there are, once its job has
 // ended or its time limit is reached, or if it is cancelled. Before that it is not.
 func TestWhenASweepIsOver(t *testing.T) {
-	// unfinished is a sweep of four trials, of which as many are done as there are arguments.
-	unfinished := func(done ...int) *world {
-		return newWorld(t, options{leaves: []int{2, 3, 4, 5}, skip: func(i int) bool {
-			return i >= len(done) || done[i] == 0
-		}})
+	// unfinished is a sweep of four trials, of which the first so many are done.
+	unfinished := func(done int) *world {
+		return newWorld(t, options{leaves: []int{2, 3, 4, 5}, skip: func(i int) bool { return i >= done }})
 	}
 	consider := func(w *world, j Jobs) *sweep.Conclusion {
 		a := w.aggregator()
@@ -337,7 +335,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 	}
 
 	// While the job runs, or the engine may not know it yet, and after it has failed.
-	w := unfinished(1, 1)
+	w := unfinished(2)
 	if c := consider(w, jobs{}); c != nil {
 		t.Errorf("concluded with trials running: %+v; want it to wait", c)
 	}
@@ -352,12 +350,12 @@ func TestWhenASweepIsOver(t *testing.T) {
 	}
 	contains(t, c.Reason, "2 of 4 trials had not ended when the job had failed")
 
-	lost := unfinished(1, 1) // a job that fails at once ends its sweep at once
+	lost := unfinished(2) // a job that fails at once ends its sweep at once
 	lost.now = created.Add(time.Second)
 	if c := consider(lost, jobs{state: engine.Failed}); c == nil {
 		t.Error("a failed job's sweep goes on, want it concluded at once")
 	}
-	never := unfinished(1, 1)
+	never := unfinished(2)
 	if c := consider(never, jobs{state: engine.Gone}); c == nil {
 		t.Error("a sweep whose job is not there goes on, want it concluded")
 	} else {
@@ -365,7 +363,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 	}
 
 	// The last trial ends between the reading of the results and the look at the job.
-	late := unfinished(1, 1, 1)
+	late := unfinished(3)
 	c = consider(late, finishing{func() { late.train(t, 3, nil) }})
 	if c == nil || c.Done != 4 || strings.Contains(c.Reason, "had not ended") {
 		t.Errorf("the last trial ended before the job was looked at: got %+v; want four done, and all had ended", c)
@@ -382,7 +380,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 		"3 of 4 trials had not ended after 6h0m0s, the sweep's time limit; 1 trial is done, and the quorum is 2")
 
 	// Cancelled.
-	gone := unfinished(1, 1, 1, 1)
+	gone := unfinished(4)
 	must.Get(blob.Create(t.Context(), gone.sweeps, sweep.Names(gone.plan.Sweep).Cancel(), []byte("{}")))(t)
 	if c := consider(gone, nil); c.Outcome != sweep.OutcomeCancelled || c.Version != 0 {
 		t.Errorf("a cancelled sweep: concluded as %+v; want it cancelled, without a version", c)

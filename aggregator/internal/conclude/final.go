@@ -131,6 +131,7 @@ func describeAgreement(r *sweep.FinalModel) string {
 func (a *Aggregator) finalEncoding(ctx context.Context, p *sweep.Plan, h *holdout) (*dataset.Encoding, *dataset.Levels,
 	error) {
 	e, file := h.manifest.FinalEncoding()
+	// The tables' levels are numbered one table after the other, so that where the last one ends is the number of all.
 	if len(e.Tables) == 0 || e.Tables[len(e.Tables)-1].First+e.Tables[len(e.Tables)-1].Levels == 0 {
 		return e, nil, nil
 	}
@@ -215,8 +216,9 @@ func learnt(n int, fresh, old []float64, weight []float32) (f, o []float64, w []
 }
 
 // losesToBaseRate reports whether the winner's predictions, judged, are no better on test than one constant prediction,
-// by the metric called name. Then test is so unlike train that nobody has to agree with them. It is false if either
-// value is not defined. outputs is the number of classes, or 1.
+// by the metric called name. Then test is so unlike train that nobody has to agree with them. The constant is the mean
+// label of the test rows or, of several classes, the classes' shares there. It is false if either value is not defined.
+// outputs is the number of classes, or 1.
 func losesToBaseRate(h *holdout, name string, outputs int, judged []float64) bool {
 	in := input(&h.test, judged)
 	got, err := evaluate(in, name)

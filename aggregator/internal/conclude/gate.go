@@ -21,7 +21,8 @@ const moves = 5
 // decidePromotion decides whether the new version v, whose model is w, becomes the champion, and moves the champion
 // alias by compare-and-swap. After losing the swap to another version, it compares with that one. Before it decides,
 // it may move the alias back to the previous champion (takeBackChampion). The decision then says so in Regret,
-// whatever comes of the new version.
+// whatever comes of the new version. A champion that cannot be read, or that others move too often, is a decision, not
+// an error: the version is not promoted.
 func (a *Aggregator) decidePromotion(ctx context.Context, p *sweep.Plan, v registry.Version, w *winner,
 	h *holdout) (*sweep.GateDecision, error) {
 	m, err := a.newMatch(ctx, p, v.Number, w, h)
@@ -114,7 +115,8 @@ func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer
 // clocksDiffer is more than the clocks of the machines that register and that promote differ by.
 const clocksDiffer = 7 * 24 * time.Hour
 
-// hasBeenChampion reports whether the version has been the champion, and which version preceded it (0 for none).
+// hasBeenChampion reports whether the version has been the champion, and which version preceded it (0 for none) when it
+// became that last.
 // Another aggregator, or an earlier attempt of this one, may have promoted it, and a person may have moved the alias
 // since, which is not undone. Moves from long before the version was registered are not read: over the years, a model
 // has many.
@@ -186,7 +188,8 @@ func (m *match) takeBackChampion(ctx context.Context, v registry.Version) error 
 		return err
 	}
 
-	// The champion must be last night's version, or that of the night before if last night has regretted it already.
+	// The champion must be last night's version, or that of the night before if last night has regretted it already
+	// (second). Any other champion was judged by a later night already.
 	now, err := a.readChampion(ctx, model)
 	if problem.Is(err, problem.Damaged) {
 		return nil // the gate says so
@@ -209,7 +212,7 @@ func (m *match) takeBackChampion(ctx context.Context, v registry.Version) error 
 
 	// The promotion is regretted. If tonight's rows are doubted, the decision only says so.
 	r := &sweep.Regret{Version: now.Version, Reason: why}
-	before := slices.Clone(m.prior)
+	before := slices.Clone(m.prior) // with the standings that noteRegret changes
 	m.noteRegret(r)
 	doubt, err := m.doubtTonight(ctx, now.Last.From)
 	if err != nil {
@@ -260,8 +263,8 @@ func (m *match) doubtTonight(ctx context.Context, version int) (string, error) {
 }
 
 // alreadyMoved reports whether an earlier process of this sweep has moved the champion alias. If it took a champion
-// back, with a reason that begins with prefix, that regret is noted. If it promoted version v, the step of taking
-// back is over, too, since it comes first.
+// back, with a reason that begins with prefix, that regret is noted. If version v has been promoted, the step of taking
+// back is over, too, since it comes first. Damaged moves are skipped, as are those from long before v was registered.
 func (m *match) alreadyMoved(ctx context.Context, v registry.Version, prefix string) (done bool, err error) {
 	for e, err := range m.a.Registry.Moves(ctx, m.plan.Spec.Model, registry.Champion) {
 		switch {
@@ -293,7 +296,8 @@ func (m *match) noteRegret(r *sweep.Regret) {
 }
 
 // shownWorse reports whether tonight's rows show version number to be worse than version than, and returns a sentence
-// that says so. It is false if one of them cannot be used, or may have been trained on these rows.
+// that says so. It is false if one of them cannot be used, lacks a column tonight, or may have been trained on these
+// rows. m.tonight must be set.
 func (m *match) shownWorse(ctx context.Context, number, than int) (worse bool, why string, err error) {
 	rows := judge.Judged{Label: m.targets.Label, Weight: m.targets.Weight, Group: m.targets.Group,
 		Values: m.targets.Values}

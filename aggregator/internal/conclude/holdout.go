@@ -100,7 +100,8 @@ func (a *Aggregator) encodeSample(ctx context.Context, prefix string, h *holdout
 	return nil
 }
 
-// usualInputs counts the values in the sample's columns, as seen by a model with these features.
+// usualInputs counts the values in the sample's columns, as seen by a model with the features of e and the levels of
+// their target tables; levels is nil if there are none. h.sample must be set.
 func usualInputs(e *dataset.Encoding, levels *dataset.Levels, h *holdout) (*cell.Inputs, error) {
 	encoder, err := cell.NewEncoder(e, levels)
 	if err != nil {
@@ -109,9 +110,9 @@ func usualInputs(e *dataset.Encoding, levels *dataset.Levels, h *holdout) (*cell
 	return encoder.CountSample(h.sample)
 }
 
-// readPart reads the targets of a part's rows, and finds those rows in the sample: a place for each that it has. There
-// are none if the sample is of another split. A part is a split of the dataset, or those of its rows that are in some
-// folds.
+// readPart reads the targets of a part's rows, and finds those rows in the sample. A part is a split of the dataset, or
+// those of its rows that are in some folds. It returns the part's targets, and a place for each of its rows that the
+// sample has: none if the sample is of another split. Rows of the sample that are not in the part have no place.
 func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, part sweep.Rows) (dataset.Targets,
 	[]place, error) {
 	data, err := a.readFile(ctx, prefix, h.manifest, dataset.TargetsFile(part.Split), maxTargets)
@@ -131,12 +132,13 @@ func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, pa
 	var places []place
 	if h.sample.Split == part.Split {
 		for i, r := range h.sample.Row {
+			// r is the row's index in the split. One beyond its end is of a damaged sample, and of no use.
 			j, ok := int(r), int(r) < len(all.Label)
-			if rows != nil {
+			if rows != nil { // of some folds, the index among their rows
 				j, ok = slices.BinarySearch(rows, r)
 			}
 			if ok {
-				places = append(places, place{i, j})
+				places = append(places, place{sample: i, part: j})
 			}
 		}
 	}

@@ -48,7 +48,8 @@ type match struct {
 
 // newMatch collects what the gate needs to know of the new model, w, registered as that version: its predictions for
 // tonight's rows, made from raw values with its own encoding, what staging found about its dataset, and the versions
-// before it. Rows or a model that cannot be used are no error but part of the evidence.
+// before it. If no version is compared with the new one (skipsComparison), it collects none of these. Rows or a model
+// that cannot be used are no error but part of the evidence. An error is one of the store, or an unknown metric.
 func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w *winner, h *holdout) (*match, error) {
 	m := &match{a: a, plan: p, gate: p.Spec.Gated(), origins: map[int]*origin{}}
 	m.evidence = judge.Evidence{Binary: p.Spec.Objective == "binary", Classes: h.manifest.Label.Classes,
@@ -80,7 +81,7 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 	} else if m.evidence.Tonight, err = r.withPredictions(m.fresh); err != nil {
 		m.evidence.NotTonight = err.Error()
 	} else {
-		m.evidence.Tonight.Night = 0
+		m.evidence.Tonight.Night = 0 // tonight's
 		m.tonight, m.targets, m.origin.prints = r.sample, r.targets, r.prints()
 	}
 
@@ -114,7 +115,7 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 	return m, err
 }
 
-// skipsComparison reports whether no version is compared with the new one.
+// skipsComparison reports whether no version is compared with the new one: the gate wants none, or tonight is blocked.
 func (m *match) skipsComparison() bool {
 	return m.gate.Against == sweep.AgainstNone || len(m.evidence.Blocked) > 0
 }
@@ -165,7 +166,8 @@ type rival struct {
 // night was unlike those before, which tonight's rows show to be right. It is sound from now on; 0 stands for none.
 func (m *match) compareWithChampion(ctx context.Context, number int) (e judge.Evidence, vindicated int, err error) {
 	e = m.evidence
-	if e.Champion = number; number == 0 || m.skipsComparison() || m.fresh == nil {
+	e.Champion = number
+	if number == 0 || m.skipsComparison() || m.fresh == nil { // fresh is nil for a model that cannot be used
 		return e, 0, nil
 	}
 
@@ -210,7 +212,8 @@ func (m *match) compareWithChampion(ctx context.Context, number int) (e judge.Ev
 //
 // The version of the night before may have been held back because its night was unlike those before. If it predicts
 // tonight's labels better than the latest sound version does, the change lasts. Then that version is the latest sound
-// one, and its number is also returned as vindicated, which is 0 otherwise.
+// one, and its number is also returned as vindicated, which is 0 otherwise. Versions that cannot be used are passed
+// over; err is one of the store.
 func (m *match) latestSound(ctx context.Context, champion *rival, tonight *judge.Judged) (latest *rival,
 	vindicated int, err error) {
 	// A sound version after the champion.
@@ -234,8 +237,9 @@ func (m *match) latestSound(ctx context.Context, champion *rival, tonight *judge
 	if err != nil || heldBack == nil {
 		return latest, 0, err
 	}
-	rows := *tonight
-	if rows.New = predictions; rows.Last != nil {
+	rows := *tonight // Better compares New with Old: the version held back with the latest sound one
+	rows.New = predictions
+	if rows.Last != nil {
 		rows.Old = rows.Last
 	}
 	if !judge.Better(m.gate, m.measure, rows) {
@@ -274,7 +278,7 @@ func (m *match) compareOnEarlierNights(ctx context.Context, e *judge.Evidence, c
 	var usable []priorVersion
 	for _, v := range m.prior {
 		if v.standing == sound || v.Number == latest.number {
-			v.beganChange = v.beganChange || v.standing != sound
+			v.beganChange = v.beganChange || v.standing != sound // vindicated: its night began a lasting change
 			usable = append(usable, v)
 		}
 	}
@@ -318,8 +322,10 @@ func (m *match) compareOnNight(n night, champion, latest *rival) (rows judge.Jud
 		return rows, ""
 	}
 
-	// min_gain asks for a gain over the champion, which may have seen these rows, or not be able to score them.
-	if rows.Last = predictions; n.origin.unseenBy(champion.origin) {
+	// min_gain asks for a gain over the champion, too. It may have seen these rows, or not be able to score them; then
+	// rows.Old stays nil, and min_gain does without this night.
+	rows.Last = predictions
+	if n.origin.unseenBy(champion.origin) {
 		rows.Old, _ = predict(champion.Scorer, n.sample)
 	}
 	return rows, ""
@@ -351,7 +357,7 @@ func (m *match) openRival(ctx context.Context, number int) (*rival, error) {
 		return nil, problem.New(problem.NotFound, "version %d predicts %s, the new one %s: give the new model another "+
 			"name", number, describePrediction(s.Encoding.Classes), describePrediction(here))
 	}
-	return &rival{number, s, o}, nil
+	return &rival{number: number, Scorer: s, origin: o}, nil
 }
 
 // describePrediction says what a version predicts: classes, by name, or a number if there are none.

@@ -1,6 +1,7 @@
 package conclude
 
 import (
+	"cmp"
 	"context"
 	"math"
 
@@ -69,9 +70,7 @@ func (a *Aggregator) Measure(meter otel.Meter) error {
 	var err error
 	counter := func(name, unit, what string) otel.Int64Counter {
 		c, e := meter.Int64Counter(name, otel.WithUnit(unit), otel.WithDescription(what))
-		if err == nil {
-			err = e
-		}
+		err = cmp.Or(err, e)
 		return c
 	}
 
@@ -83,18 +82,14 @@ func (a *Aggregator) Measure(meter otel.Meter) error {
 	var all []otel.Observable
 	gauge := func(name, unit, what string) otel.Int64Observable {
 		g, e := meter.Int64ObservableGauge(name, otel.WithUnit(unit), otel.WithDescription(what))
-		if err == nil {
-			err = e
-		}
+		err = cmp.Or(err, e)
 		all = append(all, g)
 		return g
 	}
 
 	float := func(name, unit, what string) otel.Float64Observable {
 		g, e := meter.Float64ObservableGauge(name, otel.WithUnit(unit), otel.WithDescription(what))
-		if err == nil {
-			err = e
-		}
+		err = cmp.Or(err, e)
 		all = append(all, g)
 		return g
 	}

@@ -26,13 +26,14 @@ func TestUnseenByPrints(t *testing.T) {
 		}
 		return o
 	}
+	// of is the night "a" with so many rows that are all different.
 	of := func(rows int, from uint32) *origin { return night("a", rows, from, 1<<30, "site") }
 	for name, tc := range map[string]struct {
 		test, model *origin
 		want        bool
 	}{
 		"other rows":              {of(2000, 0), night("b", 2000, 5000, 1<<30, "site"), true},
-		"a tenth is the same":     {of(2000, 0), night("b", 2000, 1800, 1<<30, "site"), false},
+		"a tenth is the same":     {of(2000, 0), night("b", 2000, 1800, 1<<30, "site"), false}, // 1800 to 1999
 		"nearly all are":          {of(2000, 0), night("b", 2000, 50, 1<<30, "site"), true},
 		"too few to know":         {of(40, 0), night("b", 40, 5000, 1<<30, "site"), false},
 		"the label alone":         {of(2000, 0), night("b", 2000, 5000, 1<<30, "place"), false},

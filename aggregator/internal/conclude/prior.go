@@ -18,8 +18,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// maxPrior bounds the versions, and the changes of the champion, that the gate looks at. Without it, a model none of
-// whose versions can be used would be searched through years of them.
+// maxPrior bounds the versions, and the changes of the champion, that the gate looks at. Without it, the search would
+// go through years of versions of a model none of which can be used.
 const maxPrior = 2 * sweep.MaxReferenceNights
 
 // standing is what is known of an earlier version. New versions are compared with sound ones only.
@@ -93,7 +93,8 @@ func (a *Aggregator) priorVersions(ctx context.Context, p *sweep.Plan, self int)
 	return prior, nil
 }
 
-// usableVersion reads a version; nil if it is marked bad, deleted or damaged.
+// usableVersion reads a version's record; nil, without an error, if it is marked bad, deleted or damaged. The version's
+// files are not read.
 func (a *Aggregator) usableVersion(ctx context.Context, model string, n int) (*registry.Version, error) {
 	v, err := a.Registry.Get(ctx, model, strconv.Itoa(n))
 	if err == nil {
@@ -131,7 +132,8 @@ func (a *Aggregator) championsOf(ctx context.Context, model string) (map[int]rei
 		}
 
 		// Moves come newest first, so that the first one that names a version decides. A move to an older version is a
-		// rollback. One to a newer version says that both have been champion.
+		// rollback. Of any other move, only the version to which it leads is noted here; the one it leaves has a move
+		// to it further back.
 		if move.To < move.From && reigns[move.From] != wasChampion {
 			reigns[move.From] = rolledBack
 		}
@@ -239,7 +241,8 @@ const (
 
 // unseenBy reports whether it is certain that no model of the origin model was trained on the test rows of o. Where the
 // windows of two nights overlap, last night's test rows may be rows that tonight's model was trained on, and would
-// flatter it.
+// flatter it. If sightOf cannot tell, both nights' rows are split at random and their hashes are compared. Without the
+// model's profile, or without hashes, it is not certain.
 func (o *origin) unseenBy(model *origin) bool {
 	if known := o.sightOf(model); known != untold {
 		return known == notSeen
@@ -248,16 +251,19 @@ func (o *origin) unseenBy(model *origin) bool {
 		return false
 	}
 
-	// Both splits are at random. If the model's night had the rows of o, about the share left of them would be in its
-	// own test part, and the rest in train. So none may be in its test part, if chance (least) cannot hide that
-	// share. Or nearly all are in its test part, and then none was in train.
-	left := float64(len(model.prints[""])) / float64(model.profile.Rows)
+	// If the model's night had the rows of o, a share testPart of them would be in its own kept test rows, and most
+	// others in train; prints[""] has a hash for each kept row. It is certain that train has none of them in two cases.
+	// Either none is among the test rows, where chance (least) cannot hide as many as testPart. Or nearly all are among
+	// the test rows, and a row is in one split only.
+	testPart := float64(len(model.prints[""])) / float64(model.profile.Rows)
 	share, least := o.prints.sharedBy(model.prints)
-	return share == 0 && least < left || share > maxShared
+	noneInTest := share == 0 && least < testPart
+	return noneInTest || share > maxShared
 }
 
 // sightOf returns what is known of a model and the test rows of o without looking at these rows: from datasets, times,
-// hashes of whole tables, and how rows were split.
+// hashes of whole tables, and how rows were split. An origin that is nil is not known, so that the model may have
+// seen the rows. So may one that perhaps continues an older model (grown), which has seen other nights.
 func (o *origin) sightOf(model *origin) sight {
 	known := func(unseen bool) sight {
 		if unseen {
@@ -272,7 +278,8 @@ func (o *origin) sightOf(model *origin) sight {
 		return notSeen
 	}
 
-	// By what staging recorded: times that do not overlap, or tables with no row in common.
+	// By what staging recorded: times that do not overlap, or tables with no row in common. same says that the hashes
+	// of whole rows could have told, as of tables with the same columns, or that there are no records to ask.
 	test, train, same := o.profile, model.profile, true
 	if test != nil && train != nil {
 		if !train.Newest.IsZero() && test.Oldest.After(train.Newest) {
@@ -290,7 +297,7 @@ func (o *origin) sightOf(model *origin) sight {
 	a, b := &o.manifest.Split, &model.manifest.Split
 	switch {
 	case a.By == dataset.SplitByTime && b.By == dataset.SplitByTime && a.Column == b.Column:
-		trained := b.Until[dataset.TrainSplit]
+		trained := b.Until[dataset.TrainSplit] // the latest time of a row that the model was trained on
 		if model.refit {
 			trained = max(trained, b.Until[dataset.ValidSplit])
 		}
@@ -303,8 +310,8 @@ func (o *origin) sightOf(model *origin) sight {
 	return untold
 }
 
-// begins returns when the test rows of a split by time begin, in seconds since 1970: at the end of the last other
-// split.
+// begins returns when the test rows of a split by time begin, in seconds since 1970: no earlier than the last row of
+// any other split, of which Until has the latest times.
 func (o *origin) begins() (at float64) {
 	for _, until := range o.manifest.Split.Until {
 		at = max(at, until)
@@ -399,7 +406,8 @@ const maxEarlierRows = 50_000
 
 // earlierNights returns the rows of earlier nights on which the new model is compared, newest night first: at most as
 // many nights as the gate wants, whose rows it was not trained on, and with different test rows. sound are the versions
-// whose nights may be used, newest first. note says why there are no more nights.
+// whose nights may be used, newest first; nights before a lasting change are not used. note is a sentence for people
+// about why there may be no night: it is also set if some are found. err is one of the store.
 func (m *match) earlierNights(ctx context.Context, sound []priorVersion) (found []night, note string, err error) {
 	wanted := *m.gate.Reference
 	if wanted == 0 {

@@ -43,8 +43,9 @@ func (a *Aggregator) sendNotification(ctx context.Context, id sweep.ID) {
 	}
 
 	metric, dataset := a.trainedOn(ctx, c.Sweep, k)
-	if k.told = a.Notify.Tell(ctx, notify.ConcludedMessage(c, metric, dataset, k.planned),
-		a.sweep(c.Sweep).Told(sweep.OccasionConcluded)); !k.told {
+	k.told = a.Notify.Tell(ctx, notify.ConcludedMessage(c, metric, dataset, k.planned),
+		a.sweep(c.Sweep).Told(sweep.OccasionConcluded))
+	if !k.told {
 		k.tellNext = a.Now().Add(tellAgain) // counted from the end of the attempt, which may have taken long
 	}
 }
@@ -83,7 +84,8 @@ func (a *Aggregator) standingOf(ctx context.Context, k *known, c *sweep.Conclusi
 
 	// Nights are counted by the versions since the last new champion, which are numbered one after the other. A version
 	// that was champion until it was rolled back was a new champion, too. A sweep without a version looks for the last
-	// one, and adds its own night.
+	// one, and adds its own night. A version older than that new champion, as of a sweep that ended late, counts its
+	// own night alone.
 	live := max(now.Version, now.Last.From)
 	last := max(c.Version, live)
 	for c.Version == 0 && last-live < maxPrior {
@@ -93,7 +95,8 @@ func (a *Aggregator) standingOf(ctx context.Context, k *known, c *sweep.Conclusi
 		}
 		last++
 	}
-	if s.Nights = last - live; c.Version <= live {
+	s.Nights = last - live
+	if c.Version <= live { // this night is not among those counted
 		s.Nights++
 	}
 	return s

@@ -90,7 +90,7 @@ const tolerance = 1e-9
 // maxVisits bounds the trees that leaves visits, over all rows: a visit takes 50 to 200 ns, all of them 3 s at most.
 const maxVisits = 15_000_000
 
-// apart returns n where leaves scores every n-th of the rows, so that it visits about maxVisits trees at most.
+// apart returns n such that leaves, scoring every n-th of the rows, visits about maxVisits trees at most.
 func apart(rows, trees int) int { return 1 + rows*trees/maxVisits }
 
 // verify scores the sample's calib and test rows from their raw values, twice: with the library leaves, which shares
@@ -139,7 +139,8 @@ func (w *winner) verifyScores(scorer *leaves.Ensemble, h *holdout, places []plac
 			if err := w.compareRow(h, p, "the predictor", ours[i*n:(i+1)*n], want); err != nil {
 				return err
 			}
-			if seen++; (seen-1)%every != 0 {
+			seen++
+			if (seen-1)%every != 0 { // the first row of the part, and every n-th after it
 				continue
 			}
 			if err := scorer.Predict(h.row(p.sample), 0, theirs); err != nil {

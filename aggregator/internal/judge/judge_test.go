@@ -132,7 +132,7 @@ func TestUsualGains(t *testing.T) {
 			Tonight: world{rand.New(rand.NewPCG(1, 7)), -3}.rows(2000, 0.3, 0.3),
 			Earlier: earlier(world{rand.New(rand.NewPCG(2, 7)), -3}.rows(60_000, tc.errNew, 0.3), 4)}
 		for i := range 9 {
-			e.Gains = append(e.Gains, tc.usual*float64(i+1)/5)
+			e.Gains = append(e.Gains, tc.usual*float64(i+1)/5) // the median of nine is tc.usual
 		}
 		d := judge.Judge(gate(func(g *sweep.Gate) { g.Margin = tc.margin }), logLoss(t), e)
 		if d.Passed != tc.want {

@@ -81,6 +81,8 @@ func poolNights(m metric.Metric, c metric.Confidence, nights []Judged,
 		p.Old += float64(share * one.Old)
 	}
 	p.Gain, p.Error = p.Gain/sum, math.Sqrt(p.Error)/sum
+	// The root of 2 times the inverse error function is as many standard errors as hold c.Level of a normal
+	// distribution.
 	reach := math.Sqrt2 * math.Erfinv(c.Level) * p.Error
 	p.Low, p.High = p.Gain-reach, p.Gain+reach
 	return p, ""
@@ -145,7 +147,9 @@ func joinNights(nights []Judged) (all Judged) {
 		case all.Weight != nil:
 			all.Weight = append(all.Weight, ones(len(n.Label))...)
 		}
-		for _, g := range n.Group { // the same group on another night is another group
+		// The same group on another night is another group. The multiplier, 2^64 over the golden ratio, spreads the
+		// numbers of nights over all bits.
+		for _, g := range n.Group {
 			all.Group = append(all.Group, g^uint64(n.Night)*0x9e3779b97f4a7c15)
 		}
 		all.Label, all.New = append(all.Label, n.Label...), append(all.New, n.New...)

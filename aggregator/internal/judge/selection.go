@@ -67,6 +67,7 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 	// home, is judged by the margin alone, and only if the other nights have not failed the model already.
 	switch {
 	case notReference == "":
+		// As much as models usually differ, unless the gate sets a margin; at least the default margin.
 		allowed := cmp.Or(g.Margin, max(margin, e.usualDifference()*math.Abs(decides.Old)))
 		worse := reference.WorseBy(allowed)
 		if own, not := compare(home, "", latest); not == "" && (!worse || len(away) == 0) {
@@ -146,14 +147,14 @@ func latest(r *Judged) []float64 {
 }
 
 // Worse reports whether the model that made r.New is shown to be worse, by more than the gate's margin, than the one
-// that made r.Old, which is version number. why says by how much.
+// that made r.Old, which is version number. why says by how much. It is false if the two cannot be compared.
 func Worse(g sweep.Gate, m metric.Metric, r Judged, number int) (worse bool, why string) {
 	p, not := poolNights(m, metric.Confidence{Level: g.Confidence}, []Judged{r}, champion)
 	margin := marginOf(g, p.Old)
-	if worse = not == "" && p.WorseBy(margin); !worse {
+	if not != "" || !p.WorseBy(margin) {
 		return false, ""
 	}
-	return worse, checkNotWorse(m, p, checkTonight, number, margin, worse).Reason
+	return true, checkNotWorse(m, p, checkTonight, number, margin, true).Reason
 }
 
 // Doubt says why a decision gives reason to doubt the night's rows: the first check that the model trained on them has
@@ -172,7 +173,8 @@ func marginOf(g sweep.Gate, old float64) float64 {
 	return cmp.Or(g.Margin, sweep.DefaultMargin*math.Abs(old))
 }
 
-// Better reports whether the model that made r.New is shown to be better than the one that made r.Old.
+// Better reports whether the model that made r.New is shown to be better than the one that made r.Old, by however
+// little. It is false if the two cannot be compared.
 func Better(g sweep.Gate, m metric.Metric, r Judged) bool {
 	p, not := poolNights(m, metric.Confidence{Level: g.Confidence}, []Judged{r}, champion)
 	return not == "" && p.Better(0)
