@@ -12,7 +12,7 @@ var ceilings = map[string]int{
 	"aggregator":                   7,
 	"aggregator/command":           75,
 	"aggregator/internal/cli":      208,
-	"aggregator/internal/conclude": 3201,
+	"aggregator/internal/conclude": 3208,
 	"aggregator/internal/judge":    731,
 	"bench/gauge":                  503,
 	"container/roots":              27,
@@ -46,8 +46,8 @@ var ceilings = map[string]int{
 	"internal/machines":            325,
 	"internal/metric":              2086,
 	"internal/must":                22,
-	"internal/nights":              3400,
-	"internal/nights/nightstest":   877,
+	"internal/nights":              3420,
+	"internal/nights/nightstest":   884,
 	"internal/notify":              429,
 	"internal/page":                2208,
 	"internal/page/pagetest":       314,
@@ -58,7 +58,7 @@ var ceilings = map[string]int{
 	"internal/program/tables":      269,
 	"internal/protocol":            799,
 	"internal/random":              9,
-	"internal/registry":            1974,
+	"internal/registry":            1958,
 	"internal/scorer":              543,
 	"internal/search":              3336,
 	"internal/slurm":               517,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 88_975
+const maxLines = 88_993
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

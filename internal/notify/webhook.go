@@ -73,7 +73,8 @@ func (c *webhook) send(ctx context.Context, m *VerdictMessage) error {
 	_, err = backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, c.post(ctx, m.ID, body) },
 		backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(retryFor))
 
-	// The last answer asked for a pause that is longer than the time left.
+	// The last answer asked for a pause that is longer than the time left. The error does not say its status; 429 is
+	// the usual one.
 	var asked *backoff.RetryAfterError
 	if errors.As(err, &asked) {
 		err = refused(http.StatusTooManyRequests)

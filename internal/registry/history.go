@@ -336,7 +336,8 @@ func (r *Registry) checkMoved(ctx context.Context, model string, moves []recorde
 		sums[v.Number] = s
 	}
 	for i, m := range moves {
-		if last := i+1 == len(moves) || moves[i+1].Alias != m.Alias; last && slices.Contains(deleted, m.To) {
+		lastOfAlias := i+1 == len(moves) || moves[i+1].Alias != m.Alias
+		if lastOfAlias && slices.Contains(deleted, m.To) {
 			errs = append(errs, Damaged(aliasObject(model, m.Alias),
 				fmt.Errorf("it points at version %d, which was deleted", m.To)))
 		}

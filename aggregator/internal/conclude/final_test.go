@@ -355,7 +355,7 @@ func TestTheLevelOfTheNewestRows(t *testing.T) {
 
 // TestWhatAFinalModelNeedNotAgreeWith: a final model is not compared by classes that train lacks, to which the judged
 // model gives the same score in all rows (learnt). And it need not agree with a judged model that is no better on test
-// than the base rate (losesToBaseRate).
+// than the base rate (losesToBaseRate). The report says in words whether it agrees (describeAgreement).
 func TestWhatAFinalModelNeedNotAgreeWith(t *testing.T) {
 	// Three rows with a score for each of three classes. The old model's third score is always 3.
 	fresh := []float64{1, 2, 9, 3, 4, -5, 5, 6, 7}
@@ -363,7 +363,8 @@ func TestWhatAFinalModelNeedNotAgreeWith(t *testing.T) {
 	f, o, w := learnt(3, fresh, old, []float32{1, 2, 3})
 	if !slices.Equal(f, []float64{1, 3, 5, 2, 4, 6}) || !slices.Equal(o, []float64{1, 2, 3, 2, 4, 6}) ||
 		!slices.Equal(w, []float32{1, 2, 3, 1, 2, 3}) {
-		t.Errorf("of three classes, the last of which is not known: %v, %v with the weights %v", f, o, w)
+		t.Errorf("of three classes, the last of which is not known: got %v, %v with the weights %v; want the scores "+
+			"of the first class and then those of the second, with the weights of the rows for each", f, o, w)
 	}
 
 	two := &holdout{test: dataset.Targets{Label: []float32{0, 0, 0, 1}}}
@@ -512,7 +513,7 @@ func lossOn(t *testing.T, s *scorer.Scorer, day int) float64 {
 // days drift, it is better on the day after, over four nights together. The judged model, and the gate's decision, are
 // the same as without a final training. A second run gives the same results.
 func TestFinalOnTheDayAfter(t *testing.T) {
-	without, with := pastNights(t, false), pastNights(t, true)
+	without, with := pastNights(t, false), pastNights(t, true) // each night has 2,400 rows: six days of 400
 	gain := 0.0
 	for i, n := range with {
 		old := without[i]

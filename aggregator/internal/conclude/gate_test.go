@@ -424,8 +424,12 @@ func TestEachModelScoresThroughItsOwnEncoding(t *testing.T) {
 func TestColumnOfAnotherKind(t *testing.T) {
 	first := champion(t, datasettestOptions(20_000, 5))
 	worded := func(_ *rand.Rand, header bool, row []string) []string {
-		if !header {
-			row[columnAge] = map[bool]string{true: "young", false: "old"}[strings.HasPrefix(row[columnAge], "1")]
+		switch young := strings.HasPrefix(row[columnAge], "1"); {
+		case header:
+		case young:
+			row[columnAge] = "young"
+		default:
+			row[columnAge] = "old"
 		}
 		return row
 	}

@@ -142,8 +142,8 @@ func countForQuorum(p *sweep.Plan, b sweep.Board, e *sweep.Ending) (done int, sh
 
 // quorum returns how many trials (or configurations, as in countForQuorum) must be done for a sweep to have a winner:
 // limits.quorum of them all, less those that were stopped because others were better. Paused trials that the ending
-// finds to be behind count as stopped. Trials that were left out for the final training do not count at all. It is at
-// least 1.
+// finds to be behind count as stopped, as do configurations that were dropped. Trials that were left out for the final
+// training do not count at all. It is at least 1.
 func quorum(p *sweep.Plan, b sweep.Board, e *sweep.Ending) int {
 	own := b.Tally(p)
 	wanted, stopped := p.Configurations()-own.Untrained, own.Stopped+len(e.Behind)

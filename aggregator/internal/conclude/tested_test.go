@@ -46,8 +46,9 @@ func sumOf(bins []metric.Bin) (sum metric.Bin) {
 	return sum
 }
 
-// TestTestedRows: the bins hold every test row once, in ascending order of predictions. The runner-up is another trial,
-// whose gain lies in an interval, and the conclusion's lead is the same gain as a share.
+// TestTestedRows: the bins hold every test row once, in ascending order of predictions, and their calibrated
+// predictions add up to about the labels. The runner-up is another trial, over which the winner's gain lies in an
+// interval, and the conclusion's lead is the same gain as a share.
 func TestTestedRows(t *testing.T) {
 	w := newWorld(t, options{})
 	c := w.mustConclude(t)

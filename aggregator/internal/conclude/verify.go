@@ -40,8 +40,9 @@ type files interface {
 	File(ctx context.Context, o sweep.Object) (data []byte, lost, err error)
 }
 
-// readWinner reads a trial's files. unfit says why the trial cannot win: its files are missing, damaged or not a model.
-// err is a storage error, which says nothing about the trial.
+// readWinner reads a trial's files. r must name a model and scores, as the result of a trial that is done does. unfit
+// says why the trial cannot win: its files are missing, damaged or not a model, or do not fit h. err is a storage
+// error, which says nothing about the trial.
 func readWinner(ctx context.Context, trials files, r *sweep.Result, h *holdout) (w *winner, unfit, err error) {
 	w = &winner{result: r}
 

@@ -323,7 +323,8 @@ func (m *month[M, T]) night(fresh M, test T) *sweep.GateDecision {
 	v := version[M, T]{model: fresh, test: test, replaced: -1, regrets: -1}
 	m.takeBack(&v)
 	d := judge.Judge(m.gate, m.loss, m.evidence(&v, m.champion))
-	if v.sound = d.Sound; d.Verdict == sweep.VerdictPromoted {
+	v.sound = d.Sound
+	if d.Verdict == sweep.VerdictPromoted {
 		v.replaced, m.champion = m.champion, len(m.versions)
 	}
 	m.versions = append(m.versions, v)

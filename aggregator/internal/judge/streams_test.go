@@ -290,11 +290,15 @@ func TestNightly(t *testing.T) {
 		for seed := range seeds {
 			s := nightstest.Stream{Seed: uint64(first + seed), Rows: rows, Shape: shape, Slow: window / 60}
 			truth := s
-			if truth.Rows = 10_000; window > 1 && shape == nightstest.Growing { // its days grow to five times that
+			truth.Rows = 10_000
+			if window > 1 && shape == nightstest.Growing { // its days grow to five times that
 				s.Rows, truth.Rows = rows/3, truth.Rows/3
 			}
-			c := &clicks{t, s, truth, window,
-				map[int]nightstest.Table{}, map[int]nightstest.Table{}, map[int]nightstest.Table{}}
+			c := &clicks{T: t, stream: s, truth: truth, window: window, days: map[int]nightstest.Table{},
+				tests: map[int]nightstest.Table{}, ahead: map[int]nightstest.Table{}}
+			// A window's last tenth is test. A day later, more than nine tenths of that are test again only if the
+			// window has more than 100 days: then every second night is left out. Tonight's model is trained on all but
+			// the last three tenths, and so has not seen the test rows of nights in the last two tenths.
 			m := &month[*clickModel, int]{gate: gate(nil), loss: logLoss(t), unseen: 31, apart: (window + 99) / 100,
 				champion: -1, judged: c.judged}
 			if window > 1 {
