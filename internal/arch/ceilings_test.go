@@ -71,21 +71,21 @@ var ceilings = map[string]int{
 	"launcher":                     7,
 	"launcher/command":             340,
 	"launcher/internal/bill":       224,
-	"launcher/internal/clean":      468,
+	"launcher/internal/clean":      469,
 	"launcher/internal/cli":        3527,
-	"launcher/internal/cloudjob":   396,
+	"launcher/internal/cloudjob":   389,
 	"launcher/internal/console":    231,
 	"launcher/internal/doctor":     525,
 	"launcher/internal/explain":    290,
 	"launcher/internal/draft":      1320,
-	"launcher/internal/plan":       1252,
-	"launcher/internal/predict":    554,
-	"launcher/internal/provision":  371,
+	"launcher/internal/plan":       1250,
+	"launcher/internal/predict":    549,
+	"launcher/internal/provision":  372,
 	"launcher/internal/quote":      1138,
 	"launcher/internal/report":     1178,
 	"launcher/internal/reproduce":  403,
-	"launcher/internal/serve":      1359,
-	"launcher/internal/show":       1608,
+	"launcher/internal/serve":      1357,
+	"launcher/internal/show":       1641,
 	"launcher/internal/slot":       185,
 	"launcher/internal/stager":     1349,
 	"launcher/internal/sweepview":  533,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 88_993
+const maxLines = 89_012
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -19,10 +19,11 @@ import (
 
 var began = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
-// at is so many seconds after the plan.
+// at is the time so many seconds after the plan.
 func at(seconds float64) time.Time { return began.Add(time.Duration(seconds * float64(time.Second))) }
 
-// world is a sweep on machines of four tasks at 3.60 USD an hour: a task's second costs 0.00025 USD.
+// world is a sweep on Spot machines of four tasks at 3.60 USD an hour: a task's second costs 0.00025 USD. A machine is
+// taken to have started 20 s before its first claim.
 type world struct {
 	t       testing.TB
 	store   blob.Store
@@ -55,7 +56,8 @@ func (w *world) put(name string, v any) {
 	must.Do(w.t, err)
 }
 
-// attempt writes a claim of a trial by a task on a host, with a last heartbeat: it lived between these two seconds.
+// attempt writes the claim of a trial with this number (0 is the trial's first) by a task on a host, at the second
+// from, and its last heartbeat, at the second to. Without more, the attempt counts as lost with its machine.
 func (w *world) attempt(trial, claim, task int, host string, from, to float64) {
 	id := w.plan.Sweep
 	w.put(sweep.Names(id).Claim(trial, claim), sweep.Claim{Format: 1, Sweep: id, Trial: trial, Claim: claim, Task: task,
@@ -63,7 +65,8 @@ func (w *world) attempt(trial, claim, task int, host string, from, to float64) {
 	w.put(sweep.Names(id).Heartbeat(trial, claim), sweep.Heartbeat{Format: 1, At: at(to), Trees: 50})
 }
 
-// done notes that the claim's task ended the trial, done, at that second.
+// done notes the result of the trial: its task ended it under this claim, with status done, at the second ended. u has
+// how long it trained and what it resumed, of the 100 trees that each such trial has.
 func (w *world) done(trial, claim, task int, ended float64, u sweep.Usage) {
 	w.results[trial] = sweep.Result{Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: claim,
 		Status: sweep.StatusDone, TreesGrown: 100, Ended: at(ended), Usage: u}
@@ -79,8 +82,9 @@ func (w *world) bill(now float64) *bill.Bill {
 // near reports whether two numbers differ by rounding only.
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
-// TestByHand bills two trials: one that was done at once, and one that lost its machine. Of the 100 s of the latter's
-// first attempt, 60 are saved, as half of its 120 s of training was resumed.
+// TestByHand compares a bill with one made by hand. Trial 0 was done in its only attempt. Trial 1 lost its machine in
+// its first, of 100 s, and was done in its second, which resumed 50 of its 100 trees. So half of its 120 s of training
+// were not repeated, and 100 - 60 s are lost. Each of three machines is paid for from 20 s before its claim.
 func TestByHand(t *testing.T) {
 	w := newWorld(t, 3, 2)
 	w.attempt(0, 0, 0, "a", 30, 230)
@@ -114,8 +118,8 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-// TestTrialsWithoutAModel: the time of a cancelled trial, and of one that was given back when the sweep ended, counts
-// as stopped, not as lost with a machine.
+// TestTrialsWithoutAModel: the time of a cancelled trial (200 s), and of one that was given back when the sweep ended
+// (100 s), counts as stopped, not as lost with a machine. The mean time of a trial is that of the one that was done.
 func TestTrialsWithoutAModel(t *testing.T) {
 	w := newWorld(t, 3, 1)
 	w.attempt(0, 0, 0, "a", 30, 130)
@@ -147,8 +151,9 @@ func (w *world) trialOnEachJob() {
 	w.done(1, 0, 0, 700, sweep.Usage{TrainSeconds: 190})
 }
 
-// TestAFallbackHasAPriceOfItsOwn: a first job on Spot with four tasks a machine and a fallback on demand with two are
-// each billed at their own price.
+// TestAFallbackHasAPriceOfItsOwn: a first job on Spot with four tasks a machine, at 3.60 USD an hour, and a fallback on
+// demand with two, at 7.20, are each billed at their own price. The bill's own machine and price are the fallback's,
+// the last in use.
 func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
 	w := newWorld(t, 2, 1)
 	spot, demand := true, false
@@ -173,8 +178,9 @@ func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestEveryJobHasItsOwnMachines: the bill counts the machines of each job that were alive at once: three of the first,
-// one of the second.
+// TestEveryJobHasItsOwnMachines: the bill has the machines of each job that were alive at once, and that job's type and
+// price. Three hosts claim trials of the first job, one claims a trial of its fallback, 370 s later. The bill's own
+// number of machines is that of the largest job, three.
 func TestEveryJobHasItsOwnMachines(t *testing.T) {
 	w := newWorld(t, 4, 3)
 	p := w.plan
@@ -182,14 +188,19 @@ func TestEveryJobHasItsOwnMachines(t *testing.T) {
 	p.Spec.Machine.Type, p.Spec.Machine.Fallback = "n2-highmem-16", []sweep.Fallback{{Type: "n2-highmem-32"}}
 	p.Fallback = []sweep.Sizing{{MachineType: "n2-highmem-32", VMs: 3, TasksPerVM: 4, Tasks: 12}}
 	p.Quote.PriceDate, p.Quote.Fallback = "2026-08-20", []sweep.FallbackPrice{{Hourly: 7.2, PriceDate: "2026-08-01"}}
+
+	// The first job: trial i on a host of its own, by the first of its four tasks, all at once.
 	id := p.Sweep
 	for i, host := range []string{"a", "b", "c"} {
 		w.attempt(i, 0, 4*i, host, 30, 130)
 	}
+
+	// The fallback, job 1: trial 3 on host d.
 	w.put(sweep.Names(id).JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: p.JobName(1)})
 	w.put(sweep.Names(id).Claim(3, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 3, Job: string(id.JobID(1)), Host: "d",
 		At: at(500)})
 	w.done(3, 0, 0, 700, sweep.Usage{TrainSeconds: 190})
+
 	b := w.bill(1000)
 	want := []bill.Job{{Machine: "n2-highmem-16", VMs: 3, Model: "on Spot", Hourly: 3.6, PriceDate: "2026-08-20"},
 		{Number: 1, Machine: "n2-highmem-32", VMs: 1, Model: "on Spot", Hourly: 7.2, PriceDate: "2026-08-01"}}
@@ -198,8 +209,9 @@ func TestEveryJobHasItsOwnMachines(t *testing.T) {
 	}
 }
 
-// TestAJobWithoutAPrice: if one of two jobs has no price, the bill has the cost of the other, and names the one
-// without.
+// TestAJobWithoutAPrice: if one of two jobs has no price, the bill has the cost of the other, names the one without,
+// and marks its trial and attempt. The first job costs 0.12 USD and the second 0.44, as in the test of a fallback's
+// price.
 func TestAJobWithoutAPrice(t *testing.T) {
 	for unpriced := range 2 {
 		w := newWorld(t, 2, 1)
@@ -246,8 +258,8 @@ func TestWithoutAPrice(t *testing.T) {
 	}
 }
 
-// TestPartsMakeTheWhole: in bills of random sweeps no part of the cost is negative, and the parts add up to the cost.
-// Some attempts overlap, as of tasks that were taken for dead.
+// TestPartsMakeTheWhole: in bills of 200 random sweeps no part of the cost is negative, and the parts add up to the
+// cost. Some attempts overlap, as those of tasks that were taken for dead, so that more seconds are used than paid for.
 func TestPartsMakeTheWhole(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 3))

@@ -151,9 +151,9 @@ func (h *holders) addVersions(ctx context.Context, q Request) ([]Item, error) {
 	return items, nil
 }
 
-// promoted returns the versions that stay reproducible: of each alias the one that it points at, the last q.Promoted of
-// those that a rollback can lead to (Past), and those of its last q.Promoted moves. The moves tell of more than Past: a
-// rollback takes versions out of Past.
+// promoted returns the numbers of the model's versions that stay reproducible: of each alias the one that it points at,
+// the last q.Promoted of those that a rollback can lead to (Past), and those that its last q.Promoted moves went from
+// and to. The moves tell of more than Past, since a rollback takes versions out of Past. 0 (no version) may be in it.
 func (q *Request) promoted(ctx context.Context, model string) (map[int]bool, error) {
 	aliases, err := q.Registry.Aliases(ctx, model)
 	if err != nil {
@@ -170,9 +170,10 @@ func (q *Request) promoted(ctx context.Context, model string) (map[int]bool, err
 			if err != nil {
 				return nil, err
 			}
-			if looked++; looked > q.Promoted {
+			if looked == q.Promoted {
 				break
 			}
+			looked++
 			promoted[e.From], promoted[e.To] = true, true
 		}
 	}
@@ -180,7 +181,8 @@ func (q *Request) promoted(ctx context.Context, model string) (map[int]bool, err
 }
 
 // addVersion records what a registered version needs. A promoted one stays reproducible: it needs its dataset and the
-// files of its trial. Any other needs neither; its dataset lists it as idle.
+// files of its trial. Any other needs neither; its dataset lists it as idle. A version without the name of its dataset
+// may need any of them, promoted or not.
 func (h *holders) addVersion(v registry.Version, promoted bool) {
 	name := v.Called()
 	switch ref := v.Info.Labels["dataset"]; {
@@ -230,7 +232,8 @@ func (h *holders) lookAtSweeps(ctx context.Context, q Request) ([]Item, error) {
 		}
 		held = append(held, q.young(w.Newest)...)
 
-		// The model's newest sweeps are kept. For the others, why counts the newer ones.
+		// The model's newest sweeps are kept. For the others, why counts the newer ones. Those whose plan cannot be
+		// read are of the model "".
 		why, model := "it has no plan", ""
 		if p != nil {
 			model = p.Spec.Model
@@ -322,8 +325,9 @@ func (h *holders) openSweep(ctx context.Context, s *sweepstore.Sweep, w sweepsto
 }
 
 // lookAtDatasets returns an item for every version of every dataset, by name. A version is held by what addVersions and
-// lookAtSweeps have recorded, if it is the newest or among the newest q.Nights, and if it is young. Whoever uses a
-// version writes its manifest anew, and it counts as young from then on.
+// lookAtSweeps have recorded, if the dataset's name leads to it ("newest version"), if it is among the q.Nights that
+// were staged last, or if it is young. Whoever uses a version writes its manifest anew, and it counts as young from
+// then on, but not as staged again.
 func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error) {
 	versions := map[string][]*Item{} // by the dataset's name
 	for a, err := range q.Datasets.List(ctx, sweep.DatasetVersions("")) {
@@ -332,15 +336,16 @@ func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error)
 		}
 		parts := strings.SplitN(strings.TrimPrefix(a.Name, sweep.DatasetVersions("")), "/", 3)
 		if len(parts) < 3 || sweep.CheckName("dataset", parts[0]) != nil {
-			continue
+			continue // in no version's folder, or of no name that a dataset may have: nothing of ours to remove
 		}
 		name, ref := parts[0], parts[0]+"@"+parts[1]
 		if _, _, err := sweep.SplitDatasetRef(ref); err != nil {
 			continue // reports of staging jobs, inputs, and records of nights
 		}
 
+		// A new version begins. The list is in the order of names, so the objects of one follow each other.
 		of := versions[name]
-		if len(of) == 0 || of[len(of)-1].Name != ref { // the list is in the order of names
+		if len(of) == 0 || of[len(of)-1].Name != ref {
 			of = append(of, &Item{Kind: "dataset", Name: ref, Bucket: Datasets})
 			versions[name] = of
 		}
@@ -364,6 +369,7 @@ func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error)
 			return nil, err
 		}
 
+		// From the newest to the oldest; one of which only the manifest is left is as old as that.
 		for _, i := range of {
 			if i.Newest.IsZero() {
 				i.Newest = i.head.Updated
@@ -385,6 +391,6 @@ func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error)
 			items = append(items, *i)
 		}
 	}
-	slices.SortFunc(items, func(a, b Item) int { return cmp.Or(cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(items, func(a, b Item) int { return cmp.Compare(a.Name, b.Name) })
 	return items, nil
 }

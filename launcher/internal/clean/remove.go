@@ -90,7 +90,7 @@ func (q *Request) hideItems(ctx context.Context, gone []Item) (hidden map[string
 	hidden = map[string][]byte{}
 	for n, i := range gone {
 		if i.head.Name == "" {
-			continue // it was removed before
+			continue // an earlier run has removed it, or the sweep's plan stays, as its winner is registered
 		}
 		var text []byte
 		if i.Bucket == Datasets {
@@ -147,7 +147,7 @@ func (q *Request) record(ctx context.Context, gone []Item) (listed bool, err err
 			return false, err
 		}
 		at, err := time.Parse("cleaned/"+time.RFC3339Nano+".json", a.Name)
-		if err == nil && q.Now.Sub(at) >= Notice {
+		if err == nil && q.Now.Sub(at) >= Notice { // this one takes the place of those before it
 			listed, before = true, nil
 		}
 		before = append(before, a.Name)
@@ -156,7 +156,7 @@ func (q *Request) record(ctx context.Context, gone []Item) (listed bool, err err
 	// None of them may have kept more than this run.
 	for _, name := range before {
 		var kept struct{ Nights, Promoted int }
-		text, _, err := blob.ReadAll(ctx, q.Datasets, name, 1<<40) // its writer held it, too
+		text, _, err := blob.ReadAll(ctx, q.Datasets, name, 1<<40) // no bound: its writer had it in memory, too
 		if err = cmp.Or(err, json.Unmarshal(text, &kept)); err != nil {
 			return false, err
 		}

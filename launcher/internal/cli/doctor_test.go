@@ -269,7 +269,7 @@ func TestFitInTheCloudIsNamed(t *testing.T) {
 }
 
 // TestFitNamesTheFlag: a fault in the specs that fit makes is reported as one of the flag it came from, before anything
-// is staged.
+// is staged: the bucket of datasets stays empty.
 func TestFitNamesTheFlag(t *testing.T) {
 	w := newWorld(t)
 	table := w.file("t.csv", "a,y\n"+strings.Repeat("1,0\n2,1\n3,0\n", 9))
@@ -280,6 +280,9 @@ func TestFitNamesTheFlag(t *testing.T) {
 	} {
 		args = append([]string{"fit", table, "--label", "y", "--where", "batch", "--name", "t"}, args...)
 		w.refused(sweep.ExitUsage, want, args...)
+		for o, err := range w.buckets["datasets"].List(t.Context(), "") {
+			t.Errorf("%q: the bucket of datasets has %q (error %v), want nothing staged", args, o.Name, err)
+		}
 	}
 }
 

@@ -208,7 +208,8 @@ func TestPredictRefuses(t *testing.T) {
 
 // What people's tables do to ids, and how the launcher reports it.
 
-// respelt is the click table with the cells of one column replaced by what spell makes of them.
+// respelt is the click table (datasettest.Table) as CSV, with the cells of one column replaced by what spell makes of
+// them. Columns count from 0, see below.
 func respelt(rows int, column int, spell func(string) string) string {
 	lines := strings.Split(strings.TrimSpace(string(datasettest.Table(datasettest.Options{Rows: rows, Seed: 8}))), "\n")
 	for i, line := range lines[1:] {
@@ -219,9 +220,16 @@ func respelt(rows int, column int, spell func(string) string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
+// Columns of the click table, for respelt.
+const (
+	columnCampaign = 1 // ids that are whole numbers
+	columnSite     = 2 // ids that are names
+	columnAge      = 4 // numbers, of which a fifth is missing
+)
+
 // TestPredictOnRespeltIDs: ids 3 and 3.0 are the same. If all ids of a column are unseen, a warning compares the share
-// with that of the held-out rows; with --max-unseen nothing is written. A column in which all values are missing is a
-// warning, too.
+// with that of the held-out rows; with --max-unseen 0.2 that is an error, and nothing is written. A share above 1, such
+// as --max-unseen 2, is wrong usage. A column in which all values are missing is a warning, too, the only one.
 func TestPredictOnRespeltIDs(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
@@ -239,20 +247,20 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 		return code, string(data), out, errOut
 	}
 
-	code, usual, out, errOut := score(respelt(3000, 1, same))
+	code, usual, out, errOut := score(respelt(3000, columnCampaign, same))
 	if code != 0 || strings.Contains(errOut, "warning") || !strings.Contains(out, "site") ||
 		!strings.Contains(out, "unseen") {
 		t.Fatalf("the usual table ended with %d; want 0 without a warning, and its shares\n%s\n%s", code, out, errOut)
 	}
-	code, floats, _, errOut := score(respelt(3000, 1, func(id string) string { return id + ".0" }), "--max-unseen",
-		"0.2")
+	withPoint := respelt(3000, columnCampaign, func(id string) string { return id + ".0" })
+	code, floats, _, errOut := score(withPoint, "--max-unseen", "0.2")
 	if code != 0 || floats != usual || strings.Contains(errOut, "warning") {
 		t.Errorf("campaigns as 3.0 instead of 3: ended with %d, the same predictions %t; want 0, true and no "+
 			"warning\n%s", code, floats == usual, errOut)
 	}
 
 	// Sites that the model does not know.
-	prefixed := respelt(3000, 2, func(site string) string { return "www." + site })
+	prefixed := respelt(3000, columnSite, func(site string) string { return "www." + site })
 	if code, _, _, errOut = score(prefixed); code != 0 ||
 		!strings.Contains(errOut,
 			"warning: site: 100 % of the values are unseen, compared with 0 % of the dataset's held-out rows") {
@@ -269,7 +277,7 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 	}
 
 	// No age at all.
-	_, _, out, _ = score(respelt(3000, 4, func(string) string { return "" }), "--json")
+	_, _, out, _ = score(respelt(3000, columnAge, func(string) string { return "" }), "--json")
 	var said struct {
 		Inputs   []predict.Input
 		Warnings []string

@@ -23,9 +23,10 @@ import (
 
 const fingerprint = "0123456789abcdef0123456789abcdef"
 
-// cloud is a Batch whose jobs go through the given states, one at every look.
+// cloud is a Batch whose jobs go through the given states, one at every look (Status), and stay in the last. look,
+// unless nil, is called at every look with the state that it returns.
 type cloud struct {
-	jobs   map[string][]engine.Phase // states left, by name
+	jobs   map[string][]engine.Phase // the states that are left of each job, by its full name
 	made   []string
 	states []engine.Phase // of a new job
 	fail   string         // what Batch says of a job that failed
@@ -70,7 +71,8 @@ func (c *cloud) Cancel(context.Context, string) (engine.JobStatus, error) {
 func request() Work { return Work{Dataset: "clicks", Fingerprint: fingerprint} }
 
 // TestSubmit: a second submission of the same work attaches to the job while it runs. Once the job has failed, the next
-// one gets the next number, up to maxRuns. Ids are valid for Batch, however long the dataset's name is.
+// one gets the next number; after maxRuns failed ones the error says how many there were. Ids are valid for Batch,
+// however long the dataset's name is, and keep the fingerprint whole.
 func TestSubmit(t *testing.T) {
 	c := &cloud{states: []engine.Phase{engine.Running, engine.Running, engine.Failed}}
 	for i, want := range []struct {
@@ -82,6 +84,8 @@ func TestSubmit(t *testing.T) {
 			t.Errorf("submission %d: got %+v (error %v); want job %s, attached %t", i, j, err, want.id, want.attached)
 		}
 	}
+
+	// The job fails, and then all that may follow it.
 	c.jobs["jobs/stage-clicks-0123456789ab"] = []engine.Phase{engine.Failed}
 	if j, err := Submit(t.Context(), c, request()); err != nil || j.ID != "stage-clicks-0123456789ab-1" || j.Attached {
 		t.Errorf("submitted after a failure: %+v %v; want another job, with -1 behind its name", j, err)
@@ -141,13 +145,13 @@ func rows(t *testing.T, rows int) string {
 	return path
 }
 
-// TestTaskTellsFollower: a follower reads the outcome that a task writes, and passes on the job's states and the task's
-// progress. The fake Batch writes the progress while the job runs, and runs the task when the job is done.
+// TestTaskTellsFollower: a follower reads the outcome that a task writes, and passes on each new state of the job and
+// the task's progress at each look. The staged version is in the store. The fake Batch plays the task: at each look at
+// the running job it leaves a progress of 5 of 10, and at the look at which the job is done it runs the task.
 func TestTaskTellsFollower(t *testing.T) {
 	store := blob.Memory()
 	c := &cloud{states: []engine.Phase{engine.Waiting, engine.Running, engine.Running, engine.Done}}
 	j := must.Get(Submit(t.Context(), c, request()))(t)
-	c.jobs[j.Name] = slices.Clone(c.states)
 	folder := sweep.DatasetStaging("clicks", j.ID)
 	c.look = func(state engine.Phase) {
 		switch state {
@@ -158,6 +162,8 @@ func TestTaskTellsFollower(t *testing.T) {
 			must.Do(t, task(t, store, rows(t, 2000)).Run(t.Context()))
 		}
 	}
+
+	// Follow it until it has ended.
 	var states []engine.Phase
 	var progress []string
 	f := &Follower{Jobs: c, Store: store, Every: time.Millisecond,
@@ -166,9 +172,11 @@ func TestTaskTellsFollower(t *testing.T) {
 			progress = append(progress, fmt.Sprint(step, " ", done, "/", total))
 		}}
 	o, err := f.Wait(t.Context(), folder, j)
-	if err != nil || o.Attempt != 2 || len(o.Version) != 16 || o.Existed {
+	if err != nil || o.Attempt != 2 || len(o.Version) != 16 || o.Existed { // a version is 16 hexadecimal digits
 		t.Fatalf("the outcome that the follower reads: got %+v (error %v); want a new version from attempt 2", o, err)
 	}
+
+	// The job was seen running twice: one change of state, and two looks at the progress. "bin" is stager.StepWrite.
 	if !slices.Equal(states, []engine.Phase{engine.Waiting, engine.Running, engine.Done}) || len(progress) != 2 ||
 		progress[0] != "bin 5/10" {
 		t.Errorf(`the follower saw states %q and progress %q; want three states and two steps, the first "bin 5/10"`,
@@ -179,8 +187,9 @@ func TestTaskTellsFollower(t *testing.T) {
 	}
 }
 
-// TestFailedTaskSaysWhy: the error of a failed job is the task's own with its exit code. If the task has left none, it
-// is what Batch says, or that the outcome is damaged or missing, and where the log is.
+// TestFailedTaskSaysWhy: the error of a failed job names the job, and is the task's own with its exit code. If the task
+// has left none, it is that the outcome is damaged, else what Batch says, else that there is none, and where the log
+// is.
 func TestFailedTaskSaysWhy(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave func(t *testing.T, store blob.Store, folder string)
@@ -190,7 +199,7 @@ func TestFailedTaskSaysWhy(t *testing.T) {
 	}{
 		"its own error": {func(t *testing.T, store blob.Store, _ string) {
 			if task(t, store, filepath.Join(t.TempDir(), "none.csv")).Run(t.Context()) == nil {
-				t.Error("there is no such file")
+				t.Error("staged a file that does not exist; want an error")
 			}
 		}, "exit code 3", "none.csv", 3},
 		"Batch's":  {nil, "it was preempted four times", "preempted four times", 0},
@@ -253,7 +262,8 @@ func TestInterruptedTaskLeavesNoOutcome(t *testing.T) {
 	}
 }
 
-// TestReporterWritesTheNewest: after two notes of progress the store has, in the end, the second.
+// TestReporterWritesTheNewest: after two notes of progress the store has, in the end, the second. The test waits for it
+// by reading again and again; if it never comes, the test runs into its time limit.
 func TestReporterWritesTheNewest(t *testing.T) {
 	store := blob.Memory()
 	r := &reporter{store: store, name: "f/" + progressFile, latest: Progress{Format: 1}}

@@ -33,7 +33,8 @@ func (f *Flags) Add(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.LocalSSD, "local-ssd", 0, "local SSDs for --batch (default: as few as it should need)")
 }
 
-// Check rejects contradictory flags. cmd knows which were given.
+// Check rejects flags that have no effect with --batch or without it, and a negative number of disks. cmd knows which
+// flags were given. Errors are of kind Usage.
 func (f Flags) Check(cmd *cobra.Command) error {
 	where, others := "with", []string{"out", "threads"} // what only applies to this machine
 	if !f.On {
@@ -66,9 +67,9 @@ func (f Flags) MachineType() (machines.Type, error) {
 	return t, nil
 }
 
-// Disks returns the number of local SSDs: that of --local-ssd or, without it, the smallest one of the type t that holds
-// need, the most bytes that the work may take. If none holds them, it is the type's largest number, since few sources
-// take the most; it is an error if that does not hold least, the bytes that every source takes.
+// Disks returns the number of local SSDs: that of --local-ssd or, without it, the smallest number that the type t can
+// have and that holds need, the most bytes that the work may take. If no number holds these, it is the type's largest,
+// since few sources take the most. If that does not even hold least, the bytes that every source takes, it is an error.
 func (f Flags) Disks(t machines.Type, need, least int64) (int, error) {
 	if f.LocalSSD > 0 {
 		return f.LocalSSD, nil

@@ -65,7 +65,8 @@ func jobID(q *Work, n int) string {
 const maxID = 63
 
 // Submit starts the job of q, or attaches to one that does the same and has not ended. If earlier runs have ended, it
-// starts the next run. It sets q.Env.Job to the job's id.
+// starts the next run: each has an id of its own (jobID), which it puts into the work's Env. After maxRuns runs that
+// have ended it returns an error.
 func Submit(ctx context.Context, jobs Jobs, q Work) (*Job, error) {
 	for n := range maxRuns {
 		q.Env.Job = jobID(&q, n)

@@ -68,7 +68,8 @@ var steps = map[stager.Step]bool{"": true, stager.StepExport: true, stager.StepF
 	stager.StepSurvey: true, stager.StepSearch: true,
 	stager.StepWrite: true, stager.StepEncode: true, stager.StepChecksum: true, stager.StepUpload: true}
 
-// decodeProgress returns nil for a progress that no task writes.
+// decodeProgress returns nil for a progress that no task of this build writes, such as one with an unknown step or with
+// more done than there is.
 func decodeProgress(data []byte) *Progress {
 	var p Progress
 	if json.Unmarshal(data, &p) != nil || p.Format != 1 || !steps[p.Step] || p.Done < 0 || p.Total < p.Done {
@@ -77,7 +78,7 @@ func decodeProgress(data []byte) *Progress {
 	return &p
 }
 
-// readOutcome reads how a task has ended, nil if it has not. A damaged outcome is an error of kind Damaged.
+// readOutcome reads how the job's task has ended, nil if it has not. A damaged outcome is an error of kind Damaged.
 func readOutcome(ctx context.Context, store blob.Store, folder string) (*JobOutcome, error) {
 	data, _, err := blob.ReadAll(ctx, store, folder+outcomeFile, maxReport)
 	if errors.Is(err, blob.ErrNotExist) {
@@ -90,7 +91,8 @@ func readOutcome(ctx context.Context, store blob.Store, folder string) (*JobOutc
 }
 
 // decodeOutcome reads an outcome, which a program of another build may have written. In its error text, which is
-// printed on a terminal, control characters are replaced. What is no outcome is an error of kind Damaged.
+// printed on a terminal, control characters other than line breaks and tabs are replaced. What is no outcome, such as
+// one of another format or one with neither a version nor an error, is an error of kind Damaged.
 func decodeOutcome(data []byte) (*JobOutcome, error) {
 	var o JobOutcome
 	err := json.Unmarshal(data, &o)

@@ -27,9 +27,10 @@ type Task struct {
 	Code  func(error) int // maps an error to an exit code
 }
 
-// Stage stages the dataset of the task's environment with s, and writes the outcome: the version, or the error and its
-// exit code. Meanwhile it writes the progress. If ctx ends, since the machine is taken away, it writes no outcome; the
-// next attempt will.
+// Stage stages the dataset of the task's environment with s at dst, and writes the outcome: the version, or the error
+// and its exit code. Meanwhile it writes the progress, for which it sets s.Progress. If ctx ends, since the machine is
+// taken away, it writes no outcome; the next attempt will. The error is that of staging or, after a success, that of
+// writing the outcome.
 func (t *Task) Stage(ctx context.Context, s *stager.Stager, dst stager.Destination) error {
 	spec, err := dataset.ParseSpec(t.Env.File, []byte(t.Env.Spec))
 	if err != nil {
@@ -41,33 +42,24 @@ func (t *Task) Stage(ctx context.Context, s *stager.Stager, dst stager.Destinati
 	r := &reporter{store: t.Store, name: folder + progressFile, latest: Progress{Format: 1}}
 	s.Progress = r.note
 	stop := r.startReporting(ctx, t.Every)
-	o, err := t.stage(ctx, s, spec, dst)
+	staged, err := s.Stage(ctx, spec, dst)
 	stop()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 
-	// Write how it ended.
-	o.Format, o.Attempt, o.At = 1, t.Env.Attempt, t.Now().UTC()
+	// Write how it ended: the version or, cut to what a reader takes, the error.
+	o := JobOutcome{Format: 1, Attempt: t.Env.Attempt, At: t.Now().UTC()}
 	if err != nil {
-		o.Error = err.Error()
-		o.Code = t.Code(err)
-		o.Error = o.Error[:min(len(o.Error), maxError)]
+		text := err.Error()
+		o.Error, o.Code = text[:min(len(text), maxError)], t.Code(err)
+	} else {
+		o.Version, o.Existed = staged.Manifest.Version, staged.Existed
 	}
 	if reportErr := putJSON(ctx, t.Store, folder+outcomeFile, o); reportErr != nil && err == nil {
 		return reportErr
 	}
 	return err
-}
-
-// stage stages the dataset. It returns an outcome with only the fields of a success set.
-func (t *Task) stage(ctx context.Context, s *stager.Stager, spec *dataset.Spec, dst stager.Destination) (o JobOutcome,
-	err error) {
-	staged, err := s.Stage(ctx, spec, dst)
-	if err != nil {
-		return o, err
-	}
-	return JobOutcome{Version: staged.Manifest.Version, Existed: staged.Existed}, nil
 }
 
 // reporter writes the latest progress periodically, so that writing never delays the work.

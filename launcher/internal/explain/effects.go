@@ -60,7 +60,7 @@ func column(of []float64, i, width int) []float64 {
 func rankValues(values []float64, categorical bool) []float64 {
 	var sorted []float64
 	for _, v := range values {
-		if !categorical && v == v {
+		if !categorical && !math.IsNaN(v) {
 			sorted = append(sorted, v)
 		}
 	}
@@ -69,7 +69,9 @@ func rankValues(values []float64, categorical bool) []float64 {
 	out := make([]float64, len(values))
 	for i, v := range values {
 		out[i] = math.NaN()
-		if !categorical && v == v {
+		if !categorical && !math.IsNaN(v) {
+			// Values equal to v have the places from first up to after, without after: the mean of these places, from
+			// 0 for the first value to 1 for the last.
 			first := sort.SearchFloat64s(sorted, v)
 			after := sort.Search(len(sorted), func(k int) bool { return sorted[k] > v })
 			out[i] = float64(first+after-1) / 2 / max(1, float64(len(sorted)-1))

@@ -147,6 +147,7 @@ func (r *run) choose(report *Report) error {
 }
 
 // describe adds the features to the report, each with its columns, and the splits and gains that it has in the trees.
+// The shares of a model without any gain are 0.
 func (r *run) describe(report *Report) {
 	counts, gains := r.Scorer.Model.Importance()
 	all := 0.0
@@ -161,8 +162,9 @@ func (r *run) describe(report *Report) {
 	}
 }
 
-// columns returns the names of the table's columns of which a feature is made, sorted: the feature itself if it is a
-// column.
+// columns returns the names of the table's columns of which a feature of the encoding e is made, sorted and each once:
+// the feature's own name if it is a column, else the columns from which it is computed and, of a statistic of ids,
+// those whose values are the ids.
 func columns(e *dataset.Encoding, f *dataset.Feature) []string {
 	if f.From == nil {
 		return []string{f.Name}
@@ -183,8 +185,9 @@ func columns(e *dataset.Encoding, f *dataset.Feature) []string {
 // phiNumbers bounds how many SHAP values are in memory at a time: 64 MiB.
 const phiNumbers = 8 << 20
 
-// contributions adds to the report the mean |SHAP value| of each feature, and that of each column or group of columns
-// with all features that are made of it. It also sets the raw score that all rows begin with. describe comes before it.
+// contributions adds to the report the mean |SHAP value| of each feature. It also adds report.Columns: for each column,
+// or group of columns, of which features are made, their number, their share of the gain, and the mean |sum of their
+// SHAP values|. It sets the raw score that all rows begin with. describe has to come before it.
 func (r *run) contributions(report *Report) error {
 	n, f, k := report.Rows, len(report.Features), r.Scorer.Model.Outputs()
 
@@ -216,7 +219,7 @@ func (r *run) contributions(report *Report) error {
 		if err := r.Scorer.Model.Contributions(r.values[first*f:(first+rows)*f], phi, r.Threads); err != nil {
 			return err
 		}
-		for o := range rows * k {
+		for o := range rows * k { // output o%k of row first + o/k
 			shap := phi[o*(f+1):]
 			report.ExpectedByClass[o%k] = shap[f]
 			for i := range report.Features {

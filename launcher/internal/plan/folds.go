@@ -14,8 +14,9 @@ import (
 )
 
 // crossValidate replaces each configuration in p.Trials and p.Expected by one trial per fold and appends the refit,
-// which trains the best configuration on all rows. It does nothing if validate is nil. A scheme that the dataset's
-// folds do not support is rejected.
+// which trains the best configuration on all rows of train and valid, and notes how many trials that makes. It does
+// nothing if validate is nil. A scheme that the dataset's folds do not support is rejected, and so are more trials than
+// a sweep may have.
 func (p *Planned) crossValidate(validate *sweep.Validate, data *dataset.Manifest) error {
 	if validate == nil {
 		return nil
@@ -41,7 +42,7 @@ func (p *Planned) crossValidate(validate *sweep.Validate, data *dataset.Manifest
 			"possible", len(configurations), len(rounds), len(p.Trials), sweep.MaxTrials)
 	}
 
-	// The refit is expected to train the largest configuration.
+	// The refit, the last trial, is expected to train the largest configuration, as the best is not known yet.
 	p.Expected = p.Folds.Expand(expected)
 	p.Expected[len(p.Trials)-1].Params = slices.MaxFunc(expected, bySize).Params
 	note := fmt.Sprintf("validate: %d configurations in %d folds of train (%s) are %d trials, and one more trains "+
@@ -56,8 +57,9 @@ func (p *Planned) crossValidate(validate *sweep.Validate, data *dataset.Manifest
 }
 
 // addFinal appends the final training to the trials: once the winner is known, its configuration is trained on the rows
-// of all splits. It is added if the spec asks for it. If the spec does not mention it, it is added unless something
-// excludes it, and a note says what. It is expected to train the largest configuration.
+// of all splits. It is added if the spec asks for it; if the dataset then lacks the statistics that it needs, that is
+// an error. If the spec does not mention it, it is added unless something excludes it, and a note says what. It is
+// expected to train the largest configuration. A ranking with several machines for it is refused.
 func (p *Planned) addFinal(data *dataset.Manifest) error {
 	asked := p.Spec.FinalRows()
 	if p.Spec.FinalMachines() > 1 && gbt.Ranks(p.Spec.Objective) {
@@ -74,7 +76,8 @@ func (p *Planned) addFinal(data *dataset.Manifest) error {
 			key, why)
 		return nil
 	}
-	if len(data.Tables) > 0 && data.FinalTables == nil {
+	lacksStatistics := len(data.Tables) > 0 && data.FinalTables == nil
+	if lacksStatistics {
 		if !asked {
 			p.note("final: the winner is registered as it is, since dataset %s has no statistics of ids over all "+
 				"rows for a final training; encodings: {final: true} in dataset.yaml makes them", data.Name)
@@ -104,7 +107,8 @@ const bagRows = 50_000
 // mostBagRows is the most rows of a table that gets a bag if the spec asks for it.
 const mostBagRows = 1_000_000
 
-// WithoutBag takes a bag that is only the default out of the plan, and reports whether there was one.
+// WithoutBag takes a bag that is only the default out of the plan, with the note about it, and reports whether there
+// was one. A bag that the spec asks for stays.
 func (p *Planned) WithoutBag() bool {
 	if !p.bagged || p.Spec.Bag() == 1 {
 		return false
@@ -115,34 +119,42 @@ func (p *Planned) WithoutBag() bool {
 }
 
 // makeBag makes the final training a bag: several models, each without one fold of the rows, that are merged. It does
-// so if the spec asks for it, or by default for a small table. If something excludes a bag, one that is asked for is an
-// error, and otherwise there is none.
+// so if the spec asks for it, or by default for a table of at most bagRows whose spec bounds no cost of predictions. If
+// something excludes a bag, or the table has more than mostBagRows, one that is asked for is an error, and otherwise
+// there is none.
 func (p *Planned) makeBag(data *dataset.Manifest) error {
 	s := &p.Spec
 
-	// The rows that the final training has, with all copies of queries.
-	asked, why, rows := s.Ensemble != nil, s.WithoutBag(), 0
+	// The rows by which the table is large or small. The copies of train that random orders make count as rows. Those
+	// of an order of groups count once, so that a ranking has the same bag with statistics of ids as without them.
+	groups := data.Order != nil && data.Order.By == dataset.OrderGroup
+	rows := 0
 	for _, r := range data.Splits {
-		if rows += r.Rows; data.Order != nil && data.Order.By == dataset.OrderGroup {
-			rows += data.TableRows(r.Name) - r.Rows
+		if groups {
+			rows += data.TableRows(r.Name)
+		} else {
+			rows += r.Rows
 		}
 	}
 
 	// Why there can be none: the spec's other keys (WithoutBag), or the dataset.
+	why := s.WithoutBag()
 	switch {
 	case !s.FinalRows():
 		why = "there is no final training"
-	case why != "":
+	case why != "": // the spec's reason stands
 	case data.ByTime():
 		why = "rows are divided by time, and folds would stop on rows that are older than those they learn from"
-	case data.Order != nil && data.Order.By != dataset.OrderGroup && data.Split.By == dataset.SplitByHash:
+	case data.Order != nil && !groups && data.Split.By == dataset.SplitByHash:
 		why = "statistics of ids have seen the keys of every fold; stage the dataset with encodings: none"
 	case data.Negatives > 0:
 		why = "the dataset has a sample of its negative rows"
 	}
 
+	// What the spec asks for is made or refused; what it leaves open is made if nothing excludes it.
+	asked := s.Ensemble != nil
 	switch {
-	case asked && s.Ensemble.Bag == 1:
+	case asked && s.Ensemble.Bag == 1: // asked for a single model
 		return nil
 	case asked && why == "" && rows > mostBagRows:
 		why = fmt.Sprintf("the dataset has %d rows, and a bag, which saves nothing on the way, at most %d", rows,
@@ -177,7 +189,8 @@ func (p *Planned) withoutFinal(why error) {
 	p.note("final: the winner is registered as it is: %v", why)
 }
 
-// bySize compares configurations by their trees and then their leaves, which mostly decide how long a training takes.
+// bySize compares configurations by their trees and, among equal ones, by their leaves: these mostly decide how long a
+// training takes. A parameter that is no number counts as 0.
 func bySize(a, b sweep.Trial) int {
 	number := func(t sweep.Trial, name string) float64 {
 		n, _ := t.Params[name].(float64)

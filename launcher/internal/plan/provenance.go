@@ -10,20 +10,6 @@ import (
 	"coppice/internal/sweep"
 )
 
-// trainedOn reads the manifest of the dataset that a registered version was trained on, which the version contains.
-func trainedOn(ctx context.Context, models *registry.Registry, version registry.Version) (*dataset.Manifest, error) {
-	text, err := models.ReadFile(ctx, version, scorer.FileDataset)
-	if err != nil {
-		return nil, err
-	}
-	m, err := dataset.DecodeManifest(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s of version %d of model %s: %w", scorer.FileDataset, version.Number, version.Model,
-			err)
-	}
-	return m, nil
-}
-
 // Provenance is a registered version with what it was made of.
 type Provenance struct {
 	registry.Version
@@ -31,17 +17,24 @@ type Provenance struct {
 	Plan     *sweep.Plan // nil if the version does not record it
 }
 
-// ProvenanceOf reads the manifest of a version's dataset and, if the version has one, the plan of its sweep.
+// ProvenanceOf reads the manifest of the dataset that a version was trained on and, if the version has one, the plan of
+// its sweep. Both are files of the version.
 func ProvenanceOf(ctx context.Context, models *registry.Registry, version registry.Version) (of Provenance, err error) {
 	of.Version = version
-	if of.Manifest, err = trainedOn(ctx, models, version); err != nil {
+	text, err := models.ReadFile(ctx, version, scorer.FileDataset)
+	if err != nil {
 		return of, err
 	}
+	if of.Manifest, err = dataset.DecodeManifest(text); err != nil {
+		return of, fmt.Errorf("%s of version %d of model %s: %w", scorer.FileDataset, version.Number, version.Model,
+			err)
+	}
+
+	// A version that no sweep has made has no plan.
 	if _, ok := version.File(scorer.FilePlan); !ok {
 		return of, nil
 	}
-	text, err := models.ReadFile(ctx, version, scorer.FilePlan)
-	if err != nil {
+	if text, err = models.ReadFile(ctx, version, scorer.FilePlan); err != nil {
 		return of, err
 	}
 	of.Plan, err = sweep.DecodePlan(text)

@@ -29,8 +29,9 @@ type Bucket struct {
 	Scored, WereScored int    // tables: those of this run, and of earlier ones
 }
 
-// Run scores the tables that are not scored yet, one after the other, and counts both kinds in Scored and WereScored.
-// It stops at the first error. The result has the rows of this run only.
+// Run scores the tables that are not scored yet, one after the other, and counts them in Scored, and those that have an
+// output already in WereScored. It stops at the first error; outputs until then stay. The result has the rows of this
+// run only. Progress is called with the rows of all tables of this run so far.
 func (q *Bucket) Run(ctx context.Context) (*Result, error) {
 	inputs, err := q.listTables(ctx)
 	if err != nil {
@@ -94,7 +95,8 @@ func (q *Bucket) listTables(ctx context.Context) ([]blob.Attrs, error) {
 	return inputs, nil
 }
 
-// literal is the part of the pattern before its first special character, with which all matching names begin.
+// literal is the part of the pattern before the first special character of a glob, with which all matching names begin.
+// A pattern without one, which names an object or a folder, is literal but for a slash at its end.
 func (q *Bucket) literal() string {
 	if i := strings.IndexAny(q.Pattern, "*?[\\"); i >= 0 {
 		return q.Pattern[:i]
@@ -102,19 +104,16 @@ func (q *Bucket) literal() string {
 	return strings.TrimSuffix(q.Pattern, "/")
 }
 
-// outputName returns the name of the output for the input of a name: q.Prefix and what follows the folder that holds
-// all inputs, with the suffix .parquet for Parquet, else .csv.
+// outputName returns the name of the output for an input, whose name matches the pattern: q.Prefix, and what of the
+// input's name follows the last slash before the pattern's first special character. So the glob in/day-*/*.csv keeps
+// the folders of days, as in day-1/a.csv, and of the folder in/clicks the outputs are clicks/a.csv. The suffix, with
+// that of a compression, is replaced by .parquet for Parquet, else by .csv.
 func (q *Bucket) outputName(name string) string {
-	// What follows the last slash that all inputs have in common.
-	front := q.literal()
-	rest := path.Base(name)
-	if i := strings.LastIndex(front, "/"); i >= 0 && strings.HasPrefix(name, front[:i+1]) {
-		rest = name[i+1:]
-	} else if i < 0 {
-		rest = name
-	}
+	// All matching names begin with the literal part, and so with the folders in it.
+	folders := strings.LastIndex(q.literal(), "/") + 1
+	rest := name[folders:]
 
-	// Replace the suffix.
+	// Cut the suffix off, unless it is all of the name.
 	suffix := table.Suffix(rest)
 	if i := strings.LastIndex(strings.ToLower(rest), suffix); suffix != "" && i > 0 {
 		rest = rest[:i]
@@ -125,8 +124,9 @@ func (q *Bucket) outputName(name string) string {
 	return q.Prefix + rest + ".csv"
 }
 
-// scoreObject scores one object of the bucket through temporary files of this machine, and writes the scores as the
-// object of the name. If that exists by then, another run has written the same, which is no error.
+// scoreObject scores the object o of q.From through temporary files of this machine, which it removes, and writes the
+// scores to q.To as the object called name. If that exists by then, another run has written the same, which is no
+// error.
 func (q *Bucket) scoreObject(ctx context.Context, o blob.Attrs, name string) (*Result, error) {
 	dir, err := os.MkdirTemp("", "predict-")
 	if err != nil {

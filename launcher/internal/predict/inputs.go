@@ -39,25 +39,27 @@ const (
 	fewestValues = 10 // values of that kind: of fewer, chance may be all
 )
 
-// compareShare returns the share n/rows and compares it with the usual one: what `of` counts in usual, among usualRows.
-// If usual is nil, it is not known.
-func compareShare(n, rows int64, usual *cell.InputCount, of func(*cell.InputCount) int64, usualRows int64) Share {
+// compareShare returns the share n/rows of a table and compares it with the usual one: what count returns for usual, of
+// usualRows. If usual is nil, the usual share is not known, and the result is never High.
+func compareShare(n, rows int64, usual *cell.InputCount, count func(*cell.InputCount) int64, usualRows int64) Share {
 	s := Share{Now: float64(n) / float64(max(rows, 1))}
 	if usual == nil {
 		return s
 	}
 
-	// The standard error of the difference of two shares that are the same but for chance.
-	before := float64(of(usual)) / float64(max(usualRows, 1))
+	// chance is the standard error of the difference between two shares that are alike but for chance. A share p of n
+	// rows has the variance p (1-p) / n; p is that of both tables' rows together, and the variances add up.
+	before := float64(count(usual)) / float64(max(usualRows, 1))
 	s.Usual = &before
-	pooled := float64(n+of(usual)) / float64(max(rows+usualRows, 1))
+	pooled := float64(n+count(usual)) / float64(max(rows+usualRows, 1))
 	chance := math.Sqrt(pooled * (1 - pooled) * (1/float64(max(rows, 1)) + 1/float64(max(usualRows, 1))))
 	s.High = n >= fewestValues && s.Now > highTimes*before && s.Now-before > highErrors*chance
 	return s
 }
 
-// compare compares the counts of a table's columns with those of the version's held-out rows; usual is nil if the
-// version does not record them.
+// compare compares the counts of a table's columns (now) with those of the version's held-out rows (usual, nil if the
+// version does not record them). Columns are matched by name; one that usual lacks has no usual shares. Only columns of
+// ids have shares of unseen and rare values.
 func compare(now, usual *cell.Inputs) []Input {
 	known := map[string]*cell.InputCount{}
 	rows := int64(0)
@@ -89,8 +91,8 @@ func compare(now, usual *cell.Inputs) []Input {
 	return out
 }
 
-// Warnings returns a sentence for each column with many more missing, unseen or rare values than usual; an empty list
-// if there are none.
+// Warnings returns a sentence for each share that is High: a column with many more missing, unseen or rare values than
+// usual may have several. The list is empty, not nil, if there are none, as JSON shows it.
 func (r *Result) Warnings() []string {
 	out := []string{}
 	for i := range r.Inputs {
@@ -110,8 +112,8 @@ func (r *Result) Warnings() []string {
 	return out
 }
 
-// checkUnseen returns an error of kind Input if in some column the share of unseen values exceeds the usual one by more
-// than most. A usual share that is not known counts as 0.
+// checkUnseen returns an error of kind Input if in some column of ids the share of unseen values exceeds the usual one
+// by more than most. It names these columns. A usual share that is not known counts as 0.
 func checkUnseen(inputs []Input, most float64) error {
 	var columns []string
 	for _, in := range inputs {

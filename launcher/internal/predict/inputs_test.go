@@ -29,3 +29,23 @@ func TestRowsOfTheTraining(t *testing.T) {
 		t.Errorf("720 rare of 1,000, held out 267, and none unseen: got %q, want a warning", got)
 	}
 }
+
+// TestNamesOfOutputs: an output is named by what follows the folders before the first special character of the pattern.
+// So a folder that is the pattern keeps its own name, and folders that a glob matches keep theirs. The suffix becomes
+// .parquet or .csv.
+func TestNamesOfOutputs(t *testing.T) {
+	for _, tc := range []struct{ pattern, name, want string }{
+		{"in/clicks", "in/clicks/a.csv", "out/clicks/a.csv"},
+		{"in/clicks/", "in/clicks/b/a.tsv.gz", "out/clicks/b/a.csv"},
+		{"clicks", "clicks/a.parquet", "out/clicks/a.parquet"},
+		{"in/clicks/*.csv", "in/clicks/a.csv", "out/a.csv"},
+		{"in/day-*/*.csv", "in/day-1/a.csv", "out/day-1/a.csv"},
+		{"in/a.pq", "in/a.pq", "out/a.parquet"},
+		{"*.CSV", "a.CSV", "out/a.csv"},
+	} {
+		q := Bucket{Pattern: tc.pattern, Prefix: "out/"}
+		if got := q.outputName(tc.name); got != tc.want {
+			t.Errorf("%s, which matches %s: the output is %s, want %s", tc.name, tc.pattern, got, tc.want)
+		}
+	}
+}

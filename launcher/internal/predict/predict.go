@@ -62,9 +62,9 @@ const (
 // writer is the common method of ingest's two writers.
 type writer interface{ Write(*table.Batch) error }
 
-// Run scores the rows of q.In into q.Out, in their order, a batch at a time. The output appears when it is complete,
-// and not at all after an error or if the share of unseen values in a column is beyond q.MaxUnseen. The caller keeps
-// q.Scorer.
+// Run scores the rows of q.In, a file or several, into q.Out, in their order and a batch at a time. The output appears
+// when it is complete, in place of a file of that name. It does not appear after an error; one of them is that a
+// column's share of unseen values exceeds the usual one by more than q.MaxUnseen. The caller keeps q.Scorer.
 func Run(ctx context.Context, q Request) (done *Result, err error) {
 	if dataset.InBucket(q.In) {
 		return nil, problem.New(problem.Usage, "--in %s: a table in a bucket is scored into one: --out "+
@@ -105,7 +105,8 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 		return nil, err
 	}
 
-	// Score batch by batch. values is memory that each batch uses again; in counts the values of all batches.
+	// Score batch by batch: read the model's columns and those to keep, each once. values is memory that each batch
+	// uses again for its encoded rows; in counts the values of all batches.
 	wanted := slices.Concat(q.Scorer.Columns(), q.Keep)
 	slices.Sort(wanted)
 	wanted = slices.Compact(wanted)
@@ -148,7 +149,8 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 	return done, pending.Commit()
 }
 
-// batchRows returns how many rows are scored at once, if so many columns are read and written.
+// batchRows returns how many rows are scored at once, if so many columns are read and written: fewer of wide tables,
+// and of rows that are explained, whose contributions are in memory as well.
 func (q *Request) batchRows(columns int) int {
 	if q.Explain > 0 {
 		columns += q.Scorer.Model.Features()
@@ -173,8 +175,9 @@ func (q *Request) spareInput(files []table.File) error {
 	return nil
 }
 
-// outputColumns returns the output's columns: those of the table t to keep, then those that are added. Flags that do
-// not go with the table or the model are errors of kind Usage.
+// outputColumns returns the output's columns: those of the table t to keep, then those that are added. An error of kind
+// Usage says that --keep names a column twice, or one that the table lacks or that is added, or that the model cannot
+// give as many reasons as --explain asks for.
 func (q *Request) outputColumns(t *table.Table) ([]table.Column, error) {
 	// The kept columns.
 	var out []table.Column
@@ -303,7 +306,7 @@ func (q *Request) outputBatch(b *table.Batch, raw, predicted, added []float64) *
 		out.Columns = append(out.Columns, *b.Column(name))
 	}
 
-	// byColumn adds numbers, which are [rows x width], as width columns.
+	// byColumn adds numbers, which are [rows x width], as width columns: it transposes them. Without rows it adds none.
 	byColumn := func(rows []float64) {
 		width := len(rows) / max(b.Rows, 1)
 		columns := make([]float64, len(rows))
@@ -331,8 +334,9 @@ func (q *Request) outputBatch(b *table.Batch, raw, predicted, added []float64) *
 	return out
 }
 
-// pickReasons returns 2 x q.Explain columns: for each row the names of the features that add or take most, each with
-// what it adds. Of equal ones it takes the first. added are the contributions, [rows x (features + 1)].
+// pickReasons returns 2 x q.Explain columns: for each row the names of the features whose contributions are the
+// farthest from 0, each followed by its contribution. Of equal ones the first feature comes first. added are the
+// contributions, [rows x (features + 1)]; the last of a row is what all rows begin with, which is no feature's.
 func (q *Request) pickReasons(rows int, added []float64) []dataset.Values {
 	features := q.Scorer.Encoding.Features
 	out := make([]dataset.Values, 2*q.Explain)
@@ -355,7 +359,7 @@ func (q *Request) pickReasons(rows int, added []float64) []dataset.Values {
 }
 
 // Likeliest returns for each row the name of the class with the highest prediction, the first of equal ones. predicted
-// are [rows x classes].
+// is [rows x classes]; classes are the names, at least one.
 func Likeliest(predicted []float64, classes []string) []string {
 	var names []string
 	for row := range slices.Chunk(predicted, len(classes)) {

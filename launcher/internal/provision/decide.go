@@ -39,7 +39,8 @@ type Machines struct {
 	Next    string    `json:"next,omitempty"` // what happens if they do not come
 }
 
-// countPresent returns how many of its machines the plan's job n has, whose status is s. Tasks that wait have none.
+// countPresent returns how many of its machines the plan's job n has, whose status is s: those on which its tasks are
+// that do not wait. A job in which no task has begun has none.
 func countPresent(p *sweep.Plan, n int, s engine.JobStatus) int {
 	if !s.Began {
 		return 0
@@ -58,7 +59,8 @@ func describeMachines(p *sweep.Plan, n int, s engine.JobStatus) *Machines {
 	}
 
 	// Why some are missing.
-	if m.Why = s.Lacks; strings.Contains(strings.ToLower(m.Why), "quota") {
+	m.Why = s.Lacks
+	if strings.Contains(strings.ToLower(m.Why), "quota") {
 		m.Why += "; `launcher doctor SWEEP.yaml` says what to ask for"
 	}
 
@@ -109,10 +111,11 @@ const (
 	move                    // to the next machines
 )
 
-// enough reports whether the plan's job n continues with the machines that it has: with at least half of them or, if
-// the quota of all regions is used up, with any, since other machines would meet that quota as well. Otherwise the job
-// is replaced by the next one, which starts only once this one has ended, so that never two cost money at the same
-// time. Trials continue from their checkpoints.
+// enough reports whether the plan's job n, whose status is s, continues with the machines that it has: with at least
+// half of them or, if the quota of all regions is used up, with any, since other machines would meet that quota as
+// well. Otherwise decide replaces the job by the next one, which starts only once this one has ended, so that never two
+// cost money at the same time. Trials continue from their checkpoints. Half is a choice: what half of the machines
+// train is worth more than the other half would be after a new start.
 func enough(p *sweep.Plan, n int, s engine.JobStatus) bool {
 	z, present := p.Placed(n).Sizing, countPresent(p, n, s)
 	return 2*present >= z.Machines(0) || present > 0 && strings.Contains(s.Lacks, cloud.CPUsAllRegions)
@@ -136,6 +139,7 @@ func decide(p *sweep.Plan, n int, s engine.JobStatus, now time.Time) (decision, 
 	if enough(p, n, s) || s.Began && now.Sub(s.Created) >= 2*limit {
 		return settled, ""
 	}
+	// A job that is stopping, or whose state the engine does not tell, is looked at again.
 	if s.State == engine.Stopping || s.State == "" || now.Sub(s.Created) < limit {
 		return wait, ""
 	}

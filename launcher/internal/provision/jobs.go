@@ -22,7 +22,8 @@ func Course(ctx context.Context, store blob.Store, p *sweep.Plan) (sweepstore.Co
 }
 
 // Look returns the status of the sweep's current job, with the jobs that were abandoned before it. It counts as
-// finished when all jobs have finished, since an abandoned job may still be running.
+// finished when all jobs have finished, since an abandoned job may still be running. Its machines are described until
+// it has ended itself.
 func Look(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) (SweepJob, error) {
 	course, err := Course(ctx, store, p)
 	if err != nil {
@@ -40,7 +41,7 @@ func Look(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) 
 		s.Machines = describeMachines(p, n, now)
 	}
 
-	// The jobs before it; r says why the one before was abandoned.
+	// The jobs before it. r, the record of the job that followed job number i of the list, says why that was abandoned.
 	for i, r := range course {
 		before := course.Numbers()[i]
 		s.Earlier = append(s.Earlier, Abandoned{before, p.JobName(before), r.Reason})

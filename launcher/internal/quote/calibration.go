@@ -68,9 +68,9 @@ func (t table) values(params gbt.Params) float64 {
 	return float64(t.rows) * float64(t.features) * float64(params.NumIterations*params.NumClass)
 }
 
-// trialSeconds is how many seconds a trial takes if it trains all its trees: early stopping may end it sooner. It grows
-// each tree, and routes the held-out rows through it. With early stopping it also routes and evaluates the valid rows
-// after every tree.
+// trialSeconds is how many seconds a trial takes on t if it trains all its trees: early stopping may end it sooner. It
+// grows each tree, and routes the held-out rows through it. With early stopping it also routes and evaluates the valid
+// rows after every tree. An iteration has a tree for each class.
 func (c Speeds) trialSeconds(t table, params gbt.Params) float64 {
 	trees := float64(params.NumIterations * params.NumClass)
 	grow := t.values(params)*c.growNanoseconds(t, params)*1e-9 + c.scan(t, params)*trees*1e-9
@@ -81,8 +81,8 @@ func (c Speeds) trialSeconds(t table, params gbt.Params) float64 {
 	return grow + route*trees*1e-9
 }
 
-// scan is how long finding a tree's splits takes, in ns. Few rows do not fill all leaves, of which each has at least
-// min_data_in_leaf.
+// scan is how long finding a tree's splits takes, in ns: each leaf looks through all bins. Few rows do not fill all
+// leaves, since each has at least min_data_in_leaf of them; the root counts in any case.
 func (c Speeds) scan(t table, params gbt.Params) float64 {
 	leaves := min(maxLeaves(params), 1+float64(t.rows)/float64(max(params.MinDataInLeaf, 1)))
 	return c.Scan * leaves * float64(t.bins) * params.FeatureFraction / c.speedup(t)
@@ -100,17 +100,18 @@ func (c Speeds) growNanoseconds(t table, params gbt.Params) float64 {
 }
 
 // speedup is how many times as fast t's threads are as one. It extrapolates from two measured threads: each thread is
-// assumed to slow each other one by as much as those two did.
+// assumed to slow each other one by as much as those two did. So n threads are n / (1 + lost (n-1)) times as fast, and
+// lost is what makes that the measured speedup for n = 2.
 func (c Speeds) speedup(t table) float64 {
 	lost := 2/interpolate(c.TwoThreads, float64(t.rows), math.Log) - 1
 	n := float64(max(t.threads, 1))
 	return n / (1 + lost*(n-1))
 }
 
-// maxLeaves is the most leaves that a tree can have.
+// maxLeaves is the most leaves that a tree can have: num_leaves, or fewer if max_depth does not allow so many.
 func maxLeaves(params gbt.Params) float64 {
 	n := float64(params.NumLeaves)
-	if params.MaxDepth > 0 && params.MaxDepth < 30 {
+	if params.MaxDepth > 0 && params.MaxDepth < 30 { // 2^30 leaves are more than num_leaves may be
 		n = min(n, float64(int(1)<<params.MaxDepth))
 	}
 	return n
@@ -119,8 +120,8 @@ func maxLeaves(params gbt.Params) float64 {
 // same is the scale of a linear interpolation.
 func same(x float64) float64 { return x }
 
-// interpolate returns the value at x between the points, which have ascending X, linear in scale(x). Outside of them it
-// is the nearest point's.
+// interpolate returns the value at x between the points, which have ascending X: linear in scale(x), such as math.Log
+// or, for X itself, same. Outside of the points it is the nearest one's.
 func interpolate(points []Knot, x float64, scale func(float64) float64) float64 {
 	if x <= points[0].X {
 		return points[0].Y

@@ -130,8 +130,8 @@ func (q *Estimator) rankOf(offer *Offer) float64 {
 	return unpriced + s.Hours.Expected
 }
 
-// candidates returns the types to compare: the named ones, or the plan's and, if that is one of Google's, all priced
-// ones with half to twice as many vCPUs.
+// candidates returns the types to compare: the named ones or, without names, the plan's (own) and, if that is one of
+// Google's, all others with half to twice as many vCPUs that can have local SSDs and have a known price.
 func (q *Estimator) candidates(own machines.Type, names []string) (types []machines.Type, err error) {
 	for _, name := range names {
 		t, err := machines.Find(name)
@@ -158,8 +158,8 @@ func (q *Estimator) candidates(own machines.Type, names []string) (types []machi
 }
 
 // offerFor is the offer for the machine type t. It has as many machines as the wish states; else as few as meet the
-// wished time; else the plan's number or, for another type than the plan's (own), about as many vCPUs. The error is of
-// kind Input if no trial fits the type.
+// wished time; else the plan's number or, for another type than the plan's (own), about as many vCPUs, rounded up to
+// whole machines. The error is of kind Input if no trial fits the type.
 func (q *Estimator) offerFor(w *work, own, t machines.Type, wish Wish) (*Offer, error) {
 	m := q.Plan.Spec.Machine
 	if t.Name != m.Type { // these were chosen for the plan's type: determine them anew
@@ -189,7 +189,8 @@ func (q *Estimator) offerFor(w *work, own, t machines.Type, wish Wish) (*Offer, 
 
 // findFewest is the offer with the fewest machines, of at most maxVMs, that is expected to end within the hours. If
 // none does, it is that with the fewest machines among the fastest. with makes the offer for a number of machines. More
-// machines are never slower, so bisection works.
+// machines are never slower, so bisection works. If a single machine does not fit, its error is returned; a larger
+// number that with refuses counts as too slow.
 func (q *Estimator) findFewest(with func(vms int) (*Offer, error), maxVMs int, hours float64) (*Offer, error) {
 	if _, err := with(1); err != nil {
 		return nil, err

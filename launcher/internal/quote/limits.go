@@ -10,10 +10,10 @@ import (
 	"coppice/internal/sweep"
 )
 
-// checkLimits compares the spec's limits with what its own machines are expected to take. A limit that is exceeded even
-// by the training alone, at the fast end of the measured speeds, is an error at its line of the spec. One that is
-// expected to be exceeded is a note. Both say which limit would do. Where the spec has search.stop, another note says
-// what is assumed of it.
+// checkLimits compares the spec's limits with what its own machines are expected to take. The limit of the sweep is an
+// error, at its line of the spec, if even the training alone exceeds it at the fast end of the measured speeds; that of
+// a trial if all trials do, or the refit. A limit that is expected to be exceeded is a note. Both say which limit would
+// do. Where the spec has search.stop, another note says what is assumed of it. With an error there are no notes.
 func (q *Estimator) checkLimits(w *work, offer *Offer) (notes []string, err error) {
 	s := &q.Plan.Spec
 	hours := offer.Side(*q.Plan.Spec.Machine.Spot).Hours

@@ -121,7 +121,7 @@ type Offer struct {
 	with     func(final int) *Offer // the same with another number of machines for the final training
 	// How many times as long as a trial of its configuration the refit takes.
 	refitPace float64
-	least     float64 // seconds of training at the least: what is assumed around it is not in it
+	least     float64 // seconds of training and refit at the fast end, without the start of machines and preemptions
 
 	// BuiltIn says that the local SSDs are built into the machine.
 	BuiltIn bool `json:"built_in_local_ssd,omitempty"`
@@ -171,11 +171,14 @@ func (q *Estimator) estimateWork() (*work, error) {
 		return nil, err
 	}
 
+	// How far the truth may be from the estimate.
 	measured := Measured()
 	w := &work{memory: memory, low: measured.Low, high: measured.High}
 	if q.NsPerValue > 0 {
 		w.low, w.high = 1-measuredSpread, 1+measuredSpread
 	}
+
+	// The dataset's size: rows of train, of valid, and of all splits but train.
 	all := table{features: len(q.Manifest.Features), threads: threads}
 	for i := range q.Manifest.Features {
 		all.bins += q.Manifest.Features[i].Bins
@@ -191,6 +194,7 @@ func (q *Estimator) estimateWork() (*work, error) {
 		all.heldOut += s.Rows
 	}
 
+	// Each trial's seconds. A refit or final training, the last of them, is kept apart.
 	values := 0.0
 	var onSample []float64 // seconds by trial, where search.stop has it begin on a sample of the rows
 	for _, trial := range p.Expected {
@@ -217,6 +221,7 @@ func (q *Estimator) estimateWork() (*work, error) {
 	w.ns = w.mean * 1e9 / max(values, 1)
 	w.mean /= float64(len(w.seconds))
 
+	// By phase. Where search.stop ends trials early, the first phase becomes two.
 	w.toTheEnd = splitBySteps(p.Plan, w.seconds)
 	w.expected = w.toTheEnd
 	if p.Spec.Search.Stop != nil {
@@ -271,9 +276,9 @@ func splitBySteps(planned *sweep.Plan, seconds []float64) (out [][]float64) {
 	return out
 }
 
-// forTrial returns the table as a trial sees it. Without folds a trial trains on train, and a refit on the held-out
-// rows, too. With folds a trial trains on some folds of train and evaluates on another, and a refit trains on train and
-// valid.
+// forTrial returns the table t as a trial sees it. Without folds a trial trains on train, or on one copy of its rows if
+// the plan says so (OneOrder), and a refit on the held-out rows, too. With folds a trial trains on some folds of train
+// and evaluates on others, all by number of rows, and a refit trains on train and valid.
 func (t table) forTrial(planned *sweep.Plan, trial sweep.Trial) table {
 	switch {
 	case planned.Folds == nil && trial.Refit:
@@ -310,11 +315,13 @@ func (q *Estimator) Price() error {
 	if err != nil {
 		return err
 	}
+
 	// A bag that is only the default may take at most a quarter of the sweep's time, and no more than a trial may. The
-	// refit is quoted for the slowest configuration, which seldom wins; here that of the mean one counts.
+	// refit is quoted for the slowest configuration, which seldom wins; here that of the mean one counts: refitPace
+	// times as long as its trial.
 	limit := min(time.Duration(q.Plan.Spec.Limits.Sweep)/4, time.Duration(q.Plan.Spec.Limits.Trial))
 	if o.Refit != nil && o.refitPace*o.Trial.Expected > limit.Seconds() && q.Plan.WithoutBag() {
-		return q.Price() // once: now the plan has no bag
+		return q.Price() // without the bag, so that this happens once
 	}
 
 	// The plan's own machines.
@@ -328,6 +335,7 @@ func (q *Estimator) Price() error {
 	q.Late, notes = err, append(notes, late...)
 	notes = append(notes, q.finalNotes(w, o)...)
 
+	// Its fallbacks.
 	for i, z := range q.Plan.Fallback {
 		m := q.Plan.Spec.Machine.Choice(i + 1)
 		t, err := machines.Find(m.Type)
@@ -411,7 +419,8 @@ func (q *Estimator) makeOffer(w *work, machine machines.Type, sizing sweep.Sizin
 			continue
 		}
 
-		// All machines are paid until the end, less those that have gone by the refit.
+		// All machines are paid until the end, except that during the refit only those that train it are. per is USD an
+		// hour; alone is the USD of the others for the time of the refit.
 		per := usd * float64(vms)
 		alone := usd * float64(vms-max(final, 1)) * refit / 3600
 		s.Hourly = usd
@@ -448,7 +457,7 @@ func (q *Estimator) loss(lead, trial float64) float64 {
 }
 
 // makespan is the time until the last trial ends, in seconds, if every task takes the next trial as soon as it is free.
-// seconds has each trial's time, in the order in which they are taken.
+// seconds has each trial's time, in the order in which they are taken. tasks is at least 1. Without trials it is 0.
 func makespan(seconds []float64, tasks int) float64 {
 	free := make([]float64, min(tasks, len(seconds))) // by task: when it is free next; ascending
 	last := 0.0
@@ -492,7 +501,8 @@ func keptBack(planned *sweep.Plan) time.Duration {
 	return reserve
 }
 
-// sane keeps absurdly large amounts out of quotes.
+// sane reports whether an amount in USD is a number below a billion: prices and times that a person has given may make
+// others, which are not recommended.
 func sane(v float64) bool { return !math.IsNaN(v) && v < 1e9 }
 
 // oldPrice is the age from which a price is reported. Spot prices may change once a day
@@ -509,7 +519,7 @@ func ageOf(quoted *sweep.Quote, now time.Time) []string {
 }
 
 // noteAge returns a note about the oldest of the dates (YYYY-MM-DD), if that is more than oldPrice before now, else
-// nil. An empty date means no price and is passed over.
+// nil. An empty date means no price; it is passed over, and so is any other text that is no date.
 func noteAge(dates []string, now time.Time) []string {
 	var oldest time.Time
 	for _, date := range dates {

@@ -18,7 +18,7 @@ const stopRuns = 15
 // rows compares on.
 //
 // The plan's rule is simulated with random scores, since nobody knows how much better later trials are. The result is
-// the simulation with the median total.
+// the simulation with the median total. Its first part has all trials, its second those that go on.
 func splitByRungs(planned *sweep.Plan, trials []sweep.Trial, seconds, sample []float64) (parts [][]float64) {
 	type run struct {
 		parts [][]float64
@@ -101,7 +101,7 @@ func simulateRungs(planned *sweep.Plan, n int, seed uint64) []int {
 	for trial := range n {
 		scores[trial] = rng.Float64()
 		climb(trial, 0)
-		for !halving && resume() {
+		for !halving && resume() { // it ends, as each call takes a trial off its rung
 		}
 	}
 	// No other trial comes: each that still waits goes on or ends.

@@ -37,7 +37,7 @@ func teamSeconds(manifest *dataset.Manifest, params gbt.Params, single float64, 
 	if machines < 2 {
 		return single
 	}
-	n := (maxLeaves(params)-1)*exchanges + float64(params.Exchanges(machines))
+	n := (maxLeaves(params)-1)*exchanges + float64(params.Exchanges(machines)) // a tree has a split less than leaves
 	perTree := n*exchange + sentBytes(manifest, maxLeaves(params), machines)*8/network
 	return single/float64(machines) + float64(params.NumIterations*params.NumClass)*perTree
 }

@@ -27,8 +27,8 @@ func Reproducible(ctx context.Context, r *registry.Registry, v registry.Version)
 	return of, err
 }
 
-// Read reads what a version was trained from: its plan, the trial's result, and the files to compare with. The caller
-// has to set Dir, the dataset's folder.
+// Read returns the recipe of a version: its plan, what the trial's result says of how it was trained, and the files to
+// compare with. The caller has to set Dir, the dataset's folder. A plan that this build cannot train is an error.
 func Read(ctx context.Context, r *registry.Registry, of plan.Provenance) (*Recipe, error) {
 	if err := of.Plan.Trainable(); err != nil {
 		return nil, err
@@ -61,7 +61,8 @@ func Read(ctx context.Context, r *registry.Registry, of plan.Provenance) (*Recip
 	return q, nil
 }
 
-// Fetch copies the dataset of the manifest m into a temporary folder, which the caller has to remove.
+// Fetch copies the dataset of the manifest m into a temporary folder and returns that, which the caller has to remove.
+// After an error there is none.
 func Fetch(ctx context.Context, datasets blob.Store, m *dataset.Manifest) (string, error) {
 	staged, err := stager.Resolve(ctx, datasets, m.Name+"@"+m.Version)
 	if err != nil {

@@ -125,7 +125,7 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 const numIterations = "num_iterations"
 
 // stopAt returns the OnTree of a training that has to stop after so many trees, where the original ended at its time
-// limit; 0 for one that did not. It also calls q.OnTree.
+// limit; 0 for one that did not, since trees count from 1. It also calls q.OnTree, whose error ends the training.
 func (q *Recipe) stopAt(trees int) func(gbt.Progress) error {
 	return func(g gbt.Progress) error {
 		if q.OnTree != nil {
@@ -140,8 +140,9 @@ func (q *Recipe) stopAt(trees int) func(gbt.Progress) error {
 	}
 }
 
-// trainTrial trains the recipe's trial. In population-based training it first trains, one after the other, the trials
-// of earlier generations whose models it continues.
+// trainTrial trains the recipe's trial, on its rows of the plan. In population-based training it first trains, one
+// after the other, the trials of earlier generations whose models it continues (q.Lineage). A training that originally
+// ended at its time limit is stopped after as many trees. request has all but rows, input and OnTree.
 func (q Recipe) trainTrial(ctx context.Context, table *fit.Table, m *dataset.Manifest,
 	request fit.Request) (*fit.Evaluated, error) {
 	p := q.Plan
@@ -209,7 +210,8 @@ func checkLineage(q Recipe) error {
 }
 
 // ancestor trains one model of the lineage, whose parameters are own in addition to base, and returns it as the input
-// of the next. It continues request.Input, unless that is nil.
+// of the next. It continues request.Input, unless that is nil. num_iterations is left out of own: there it is where the
+// training was cut (trainTrial), and base has the trees of every trial.
 func ancestor(ctx context.Context, table *fit.Table, m *dataset.Manifest, base, own sweep.Params,
 	request fit.Request) (*gbt.InputModel, error) {
 	own = maps.Clone(own)
@@ -337,8 +339,9 @@ func compare(name string, was, is []byte, had, has bool) Remade {
 	return f
 }
 
-// treesApart says in which tree two models differ first, and whether in its splits or only in its leaf values. Texts
-// that are no models are compared by lines.
+// treesApart says in which tree two models, registered (was) and made again (is), differ first, and whether in its
+// splits or only in its leaf values; or that one has more trees. If the trees are the same, and for texts that are no
+// models, it says in which line they differ.
 func treesApart(was, is []byte) string {
 	a, errA := gbt.ReadModel(bytes.NewReader(was))
 	b, errB := gbt.ReadModel(bytes.NewReader(is))

@@ -177,7 +177,8 @@ func (r *instances) readCell(key string) error {
 			Msg: fmt.Sprintf("is nested (%s), which cannot be a feature; flatten it", value.Nested)}
 	}
 
-	// Rows before this one that lack the key get nulls; then this row's value follows.
+	// Rows before this one that lack the key get nulls; then this row's value follows. In the first row there is none
+	// to fill up, but the column gets its type.
 	v := &r.columns.batch.Columns[place]
 	if r.last[place] < r.row || r.row == 0 {
 		r.padColumn(place, r.row)

@@ -18,6 +18,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -243,11 +244,8 @@ func paths(all ...string) map[string]bool {
 // elsewhere cannot ask through a browser (DNS rebinding), and those of callers who may not call.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		known := s.c.Hosts == nil
-		for _, h := range s.c.Hosts {
-			known = known || strings.EqualFold(r.Host, h)
-		}
-		if !known {
+		isHost := func(host string) bool { return strings.EqualFold(r.Host, host) }
+		if s.c.Hosts != nil && !slices.ContainsFunc(s.c.Hosts, isHost) {
 			refuse(w, http.StatusMisdirectedRequest, "this server answers to "+strings.Join(s.c.Hosts, ", "))
 			return
 		}

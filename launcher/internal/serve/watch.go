@@ -169,7 +169,8 @@ func (s *Server) followAlias(ctx context.Context, held *Model, failed *failure) 
 func same(a, b registry.Version) bool { return a.Model == b.Model && a.Number == b.Number }
 
 // tellOnce sets what /status and /readyz say: the version name does not answer, because of what and err. It logs and
-// counts that if it is news. A nil err means that nothing waits any more.
+// counts that if it is news. A nil err means that nothing waits any more. An error after ctx has ended is passed over:
+// that end is its cause.
 func (s *Server) tellOnce(ctx context.Context, name, what string, err error) {
 	text := ""
 	if err != nil {
@@ -190,7 +191,8 @@ func (s *Server) tellOnce(ctx context.Context, name, what string, err error) {
 
 // compare scores the last requests with the version that answers now and with the next. It returns why the next may not
 // answer yet, "" if it may: it answers in another form, cannot score one of the requests, or shifts their mean
-// prediction by more than MaxShift. With fewer than leastRows rows there is no such comparison.
+// prediction by more than MaxShift, a share of the mean before. Means are compared neither on fewer than leastRows rows
+// nor if MaxShift is 0.
 func (s *Server) compare(now, next *Model) string {
 	if why := next.otherClasses(now); why != "" {
 		return why + ". If callers can read its answers, start the server again"

@@ -28,8 +28,9 @@ const (
 	tellEvery = 10 * time.Second       // how often something that goes on has a line where there is no terminal
 )
 
-// Show writes the first part, cut to the terminal's width, and as many of the others as fit. It draws at most every
-// redraw, and leaves out what comes in between.
+// Show writes the first part, cut to the terminal's width, and of the others, in their order, each that still fits
+// behind it. It draws nothing without a terminal, if the line is as before, or if it was drawn less than redraw ago;
+// what comes in between is never shown.
 func (l *StatusLine) Show(parts ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +50,7 @@ func (l *StatusLine) Show(parts ...string) {
 	}
 }
 
-// Clear removes the line.
+// Clear removes the line, so that others can be written in its place. The next Show draws at once.
 func (l *StatusLine) Clear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,8 +60,8 @@ func (l *StatusLine) Clear() {
 	}
 }
 
-// width is how many columns a line may have. It is one less than the terminal has, since some go on to the next line
-// when one is full.
+// width is how many columns a line may have: one less than the terminal has, since some go on to the next line when one
+// is full. A terminal of unknown width is taken to have 80.
 func (l *StatusLine) width() int {
 	width := l.w.Width
 	if l.w.Columns != nil {
@@ -89,7 +90,8 @@ type StageBar struct {
 }
 
 // Report shows that a step has come to done of total. On a terminal that is one line; elsewhere there is a line when a
-// step begins, and one every tellEvery while it lasts.
+// step begins, and while it lasts one with its share at most every tellEvery. A step of unknown size (total 0) has only
+// the first.
 func (b *StageBar) Report(step stager.Step, done, total int64) {
 	if b.Quiet {
 		return

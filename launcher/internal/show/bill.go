@@ -16,14 +16,19 @@ import (
 	"coppice/launcher/internal/quote"
 )
 
-// Bill writes the bill of a sweep: each trial, the machines, the totals, and how they compare with the quote. rows is
-// how many rows it trained on.
+// Bill writes the bill of a sweep: each trial, the machines, the totals, how they compare with the quote, and what the
+// totals leave out. rows is how many rows it trained on.
 func (w Printer) Bill(b *bill.Bill, rows int) {
-	t, seconds := w.Table("trial", "status", "attempts", "machine time", "lost", "trees", "ns per value", "cost",
-		"of it lost").Least("ns per value", "trees"), plot.Seconds.Format
+	t := w.Table("trial", "status", "attempts", "machine time", "lost", "trees", "ns per value", "cost", "of it lost").
+		Least("ns per value", "trees")
+	seconds := plot.Seconds.Format
 	for _, r := range b.Trials {
-		known, final := !r.Unpriced || r.Cost > 0, map[bool]string{true: ", the final"}[r.Final]
-		t.Row(fmt.Sprint(r.Trial)+final, r.Status, r.Attempts, seconds(r.Seconds), seconds(r.LostSeconds), r.Trees,
+		trial := fmt.Sprint(r.Trial)
+		if r.Final {
+			trial += ", the final"
+		}
+		known := !r.Unpriced || r.Cost > 0 // some of its attempts may have been in a job with a price
+		t.Row(trial, r.Status, r.Attempts, seconds(r.Seconds), seconds(r.LostSeconds), r.Trees,
 			fmt.Sprintf("%.3f", r.NsPerValue), priced(known, r.Cost), priced(known, r.LostCost))
 	}
 	t.Print()
@@ -52,8 +57,9 @@ func (w Printer) Bill(b *bill.Bill, rows int) {
 	}
 }
 
-// quoted writes the quote beside what the sweep took. If its speed was clearly another than quoted, by more than 15 %,
-// it says which one the next quote should assume, unless the rows trained on are too few to tell.
+// quoted writes the quote beside what the sweep took, or that there was none. If its speed was clearly another than
+// quoted, by more than 15 %, it says which one the next quote should assume, or that the rows trained on are too few to
+// tell. It compares nothing in a local cloud, since the quote is of Google's machines.
 func (w Printer) quoted(b *bill.Bill, rows int) {
 	q := b.Quote
 	if q == nil {
@@ -89,13 +95,17 @@ func (w Printer) quoted(b *bill.Bill, rows int) {
 	w.Printf("for the next quote on such machines: --ns-per-value %.3f\n", b.NsPerValue)
 }
 
+// priced formats an amount in USD whose price is known.
 func priced(known bool, v float64) string {
-	return map[bool]string{true: plot.USD.Format(v), false: "no price"}[known]
+	if !known {
+		return "no price"
+	}
+	return plot.USD.Format(v)
 }
 
-// machinesOf describes the machines of each job of the sweep, one pair of label and text for each.
+// machinesOf describes the machines of each job of the sweep in one pair of label and text; only the first has a label.
 func machinesOf(b *bill.Bill) (lines [][2]string) {
-	what := "machines"
+	label := "machines"
 	for _, j := range b.Jobs {
 		price := "no price"
 		if j.Hourly > 0 {
@@ -104,9 +114,9 @@ func machinesOf(b *bill.Bill) (lines [][2]string) {
 				price += fmt.Sprintf(" (price of %s)", j.PriceDate)
 			}
 		}
-		lines = append(lines, [2]string{what, fmt.Sprintf("%d x %s %s, %s in %s", j.VMs, j.Machine, j.Model, price,
+		lines = append(lines, [2]string{label, fmt.Sprintf("%d x %s %s, %s in %s", j.VMs, j.Machine, j.Model, price,
 			b.Region)})
-		what = ""
+		label = ""
 	}
 	return lines
 }

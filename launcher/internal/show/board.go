@@ -11,18 +11,21 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Board writes a sweep's trials in a line each or, if it is cross-validated, its configurations. most is how many; 0
-// stands for all, with all that is known of them. s is the sweep's page, from which the lines are, b the board with the
-// results.
+// Board writes a sweep's trials in a line each or, if it is cross-validated, its configurations and its refit. most is
+// how many; 0 stands for all, with all that is known of them. s is the sweep's page, which has the lines, b the board
+// with the results, of at least one trial.
 func (w Printer) Board(s *page.Sweep, p *sweep.Plan, b sweep.Board, most int) {
+	validated := b.Configurations != nil
 	l, all := s.Leaderboard(most), len(s.Trials)
-	if b.Configurations != nil {
+	if validated {
 		l, all = s.Validated(), len(b.Configurations)
 	}
 	w.printList(l, cmp.Or(most, all), "from", "trees", "training", "state", "attempts")
+
+	// How many more there are. A final training is not counted as a trial, but named.
 	if most > 0 && all > most {
 		final := ""
-		if b.Configurations == nil && len(p.Own()) < all {
+		if hasFinal := len(p.Own()) < all; hasFinal && !validated {
 			all, final = all-1, sweep.AndTheFinal
 		}
 		w.Printf("%d more%s: --all\n", all-most, final)
@@ -31,7 +34,9 @@ func (w Printer) Board(s *page.Sweep, p *sweep.Plan, b sweep.Board, most int) {
 		w.Printf("front: no other trial is better in all objectives; the winner is picked within %s of the best %s\n",
 			p.Spec.Pick.Within, p.Spec.Pick.Best)
 	}
-	if r := b.Rows[0].Result; b.Configurations != nil && b.Rows[0].Trial.Refit && r != nil {
+
+	// The refit, which is the board's first row.
+	if r := b.Rows[0].Result; validated && b.Rows[0].Trial.Refit && r != nil {
 		how := fmt.Sprintf("%d trees on %d rows", r.Trees, r.TrainRows)
 		if r.Status != sweep.StatusDone {
 			how = fmt.Sprintf("%s: %s", r.Status, FirstLine(r.Reason))
@@ -42,10 +47,13 @@ func (w Printer) Board(s *page.Sweep, p *sweep.Plan, b sweep.Board, most int) {
 	}
 }
 
-// Head writes first what became of a sweep that has ended, with how sure its winner is, and last what needs doing. live
-// is the last move of the model's champion, which may be of a later sweep; the zero Event if it is unknown.
+// Head writes first what became of a sweep that has ended, with how sure its winner is, and last what needs doing. c is
+// its conclusion. live is the last move of the model's champion, which may be of a later sweep; the zero Event if it is
+// unknown.
 func (w Printer) Head(p *sweep.Plan, c *sweep.Conclusion, live registry.Event) {
+	// With or without a winner, the last line.
 	defer func() { w.Printf("%s\n", c.Todo(p.Dataset.Name+"@"+p.Dataset.Version, live.To)) }()
+
 	state := tables.Standing(sweep.VerdictWords(c.Verdict()))
 	switch {
 	case c.Outcome != sweep.OutcomeWinner:
@@ -60,7 +68,7 @@ func (w Printer) Head(p *sweep.Plan, c *sweep.Conclusion, live registry.Event) {
 		facts.Cost = nil
 	}
 	begin := c.HeadlineNow(live.To)
-	if begin != c.Headline() {
+	if begin != c.Headline() { // the champion has moved since the sweep ended
 		begin += byHand(live)
 	}
 	all := strings.Join(facts.Facts(p.Spec.Metric, p.Created), " ")
@@ -68,7 +76,7 @@ func (w Printer) Head(p *sweep.Plan, c *sweep.Conclusion, live registry.Event) {
 	w.Sure(c, all)
 }
 
-// Sure writes how sure a winner is, unless that has been said.
+// Sure writes how sure a winner is, unless the text said has that sentence already, or nothing is known of it.
 func (w Printer) Sure(c *sweep.Conclusion, said string) {
 	if won := sweep.Sentence(c.Won()); won != "" && !strings.Contains(said, won) {
 		w.Printf("%s\n", won)

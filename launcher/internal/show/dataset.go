@@ -40,8 +40,8 @@ func (w Printer) features(m *dataset.Manifest, most int) {
 	w.printList(page.Features(m, false), most, "because", "bins")
 }
 
-// printList writes the first most rows of a table, and how many more there are. least are the columns that a narrow
-// terminal leaves out first.
+// printList writes the first most rows of a table, and how many more there are; of an empty table nothing. least are
+// the columns that a narrow terminal leaves out first.
 func (w Printer) printList(l page.Listed, most int, least ...string) {
 	if len(l.Rows) == 0 {
 		return
@@ -96,13 +96,17 @@ func dropped(all []dataset.Warning) (names []string) {
 	return names
 }
 
-// Told returns a table's warnings as lines for people. Several useless columns of one kind, and several that leak the
-// label, share a line. Of other kinds the first five columns have a line each, and the others a count. A column that
-// was left out because it looks like an ID has only the line about that. first says that it is the dataset's first
-// night: only then is it advised to drop a column.
+// Told returns a table's warnings as lines for people, in the order of all. first says that it is the dataset's first
+// night.
+//
+// Columns from which nothing can be learned share a line for each kind of them if there are several, of whatever kind,
+// or if it is a later night: the text of a single one advises to drop it, which later nights cannot. Several columns
+// that leak the label share a line, too. Every other warning has its own line; of one code only the first five have,
+// and a line at the end counts the rest. A column that was left out because it looks like an ID has both warnings, of
+// which one is told.
 func Told(all []dataset.Warning, first bool) (told []string) {
 	hints := map[string]bool{ingest.HintIDs: true, ingest.HintKey: true, ingest.HintIndex: true}
-	drop, of, lines := dropped(all), map[string][]string{}, map[string]int{} // columns and lines, by code
+	drop, of, lines := dropped(all), map[string][]string{}, map[string]int{} // of: columns by code; lines: told by code
 	for _, warning := range all {
 		of[warning.Code] = append(of[warning.Code], warning.Column)
 	}
@@ -117,7 +121,8 @@ func Told(all []dataset.Warning, first bool) (told []string) {
 		}
 		return ""
 	}
-	// A column that looks like an ID may have been left out as one, too.
+	// A column that looks like an ID may have been left out as one, too. A warning whose column also has its twin is
+	// not told: the twin is that it was left out or, where such columns share a line, that it looks like an ID.
 	twin := map[string]string{ingest.WarnDropped: ingest.WarnIDLike}
 	if together(ingest.WarnIDLike) == "" {
 		twin = map[string]string{ingest.WarnIDLike: ingest.WarnDropped}

@@ -128,10 +128,10 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 	return f
 }
 
-// Hurry adds a warning if the limit ended the winner's training, or left out more than half of the trials that were
-// wanted. It says for how many minutes to repeat the fit: as many as all trials would take in proportion, and at least
-// twice as many. board has the trials' results. The model may be the champion all the same, as the best of what there
-// was time for.
+// Hurry adds a warning if the limit (--minutes) ended the winner's training, or left out more than half of the trials
+// that were wanted, and sets f.Hurried to it. It says for how many minutes to repeat the fit: as many as all trials
+// would take in proportion, at least twice as many, and rounded up to tenths. board has the trials' results. The model
+// may be the champion all the same, as the best of what there was time for.
 func (f *Fit) Hurry(wanted int, limit time.Duration, board []sweep.Row) {
 	var cut string
 	for _, row := range board {
@@ -149,8 +149,9 @@ func (f *Fit) Hurry(wanted int, limit time.Duration, board []sweep.Row) {
 }
 
 // AskOfLeak adds a question as a warning if a model is nearly perfect on test: whether a column is known only after the
-// label. It names the columns of which the features with the largest gains are made, by e. Nearly perfect is an AUC or
-// R2 above 0.98 or, of several classes, an error below 0.5 %.
+// label. It also sets f.TooGood to it. It names the five columns, at most, that share most of the gain of f.Features; e
+// says of which columns a feature is made. Nearly perfect is an AUC above 0.98 or, of several classes, a multi_error
+// below 0.5 % or, without either metric, an R2 above 0.98: real tables without a leak seldom come that far.
 func (f *Fit) AskOfLeak(e *dataset.Encoding) {
 	name, perfect := "auc", f.Test["auc"] > 0.98
 	if wrong, ok := f.Test["multi_error"]; ok {
@@ -245,15 +246,15 @@ func (w Printer) Fitted(f *Fit) {
 }
 
 // WithoutFeatures says what a model without features scores on test by the fit's metric: one that always predicts the
-// base rate, the classes' shares or the mean, or ranks rows at random. It also says if that is better than this model.
-// It is "" if it is not known.
+// base rate, the classes' shares or the mean, or ranks rows at random. It adds the share of the most frequent of
+// several classes, or of the positive rows, and says if that score is better than this model's. It is "" if that is not
+// known.
 func (f *Fit) WithoutFeatures() string {
 	alone, ok := f.judged.OfConstant(f.Metric)
 	if !ok {
 		return ""
 	}
 	what, more := f.judged.Without(f.Metric), ""
-	m, _ := metric.Lookup(f.Metric) // the sweep's
 	switch {
 	case len(f.Classes) > 0:
 		most := slices.MaxFunc(f.Classes, func(a, b ClassRate) int { return cmp.Compare(a.Rate, b.Rate) })
@@ -261,8 +262,16 @@ func (f *Fit) WithoutFeatures() string {
 	case f.Base > 0:
 		what += ", " + sweep.Percent(f.Base) + " of the test rows"
 	}
-	own, ok := f.Test[f.Metric]
-	if a, b := m.Score(alone), m.Score(own); ok && a != b && a > b == m.Maximize {
+
+	// Compare with the model's own value. The metric is known, since the sweep was planned with it.
+	m, _ := metric.Lookup(f.Metric)
+	value, ok := f.Test[f.Metric]
+	own, constant := m.Score(value), m.Score(alone)
+	better := constant < own
+	if m.Maximize {
+		better = constant > own
+	}
+	if ok && better {
 		more += "; better than this model, which has learned nothing that holds on test rows"
 	}
 	return fmt.Sprintf("%s: %s %s%s", what, f.Metric, Number(alone), more)

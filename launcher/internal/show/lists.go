@@ -18,8 +18,9 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// Sweeps writes a line for each model that has something to do, a line for each running sweep that asks for something
-// by now (Asks.Due), and a table of all sweeps. now is for their age.
+// Sweeps writes a line for each model that asks a person to do something (its Todo), a line for each running sweep that
+// asks for something by now (Asks.Due), and a table of all sweeps. now is for their age. Without any sweep it says how
+// to start one.
 func (w Printer) Sweeps(x *page.Index, now time.Time) {
 	if len(x.Sweeps) == 0 {
 		w.Printf("no sweep yet: `launcher fit TABLE --label COLUMN` or `launcher sweep SWEEP.yaml` starts one\n")
@@ -54,23 +55,29 @@ func (w Printer) Sweeps(x *page.Index, now time.Time) {
 	t.Print()
 }
 
-// Month writes which version of a model is live at the time now and since when, what there is to do, and a table of its
-// nights. If a person has moved the champion since the last night, it says who and why in place of the gate's standing.
+// Month writes which version of a model is live at the time now and since when, what there is to do, a table of its
+// nights, and a note for each that cannot be read. If a person has moved the champion since the last night, or if no
+// night is counted, it says in the first line which version is live and who moved it, in place of the gate's standing.
 func (w Printer) Month(m *page.Month, now time.Time) {
-	head, last := champion(m.Standing.Model, m.Move), m.Last()
-	if m.Standing.Nights > 0 && (m.Move.By == registry.ByGate || last != nil && !m.Move.At.After(last.At)) {
+	last := m.Last()
+	movedSince := m.Move.By != registry.ByGate && (last == nil || m.Move.At.After(last.At)) // by a person
+	head := champion(m.Standing.Model, m.Move)
+	if m.Standing.Nights > 0 && !movedSince {
 		head = m.Standing.Text(now)
 	}
 	w.Printf("%s\n", head)
 	if m.Todo != "" {
 		w.Printf("%s\n", m.Todo)
 	}
-	t := w.Table("night (UTC)", "data", "dataset", "new version", "verdict", "live after", "its age", "why").Wrap(8).
-		Least("dataset", "data", "its age")
+	header := []any{"night (UTC)", "data", "dataset", "new version", "verdict", "live after", "its age", "why"}
+	t := w.Table(header...).Wrap(len(header)).Least("dataset", "data", "its age") // "why", the last, is wrapped
 	for _, n := range m.Nights {
-		age := map[bool]string{true: "<1 day"}[n.Live > 0]
-		if n.Age > 0 {
+		age := "" // no version is live after the night
+		switch {
+		case n.Age > 0:
 			age = english.Plural(n.Age, "day", "")
+		case n.Live > 0:
+			age = "<1 day"
 		}
 		t.Row(n.Night+n.Clock, n.Data, n.Dataset, VersionOf(n.Version), tables.Standing(n.Word()), VersionOf(n.Live),
 			age, FirstLine(n.Why))
@@ -89,7 +96,7 @@ func champion(model string, e registry.Event) string {
 	return fmt.Sprintf("%s version %d is live", model, e.To) + byHand(e)
 }
 
-// byHand is an end of a sentence that says who moved the champion, and why; "" if the gate did.
+// byHand ends a sentence about the move e of the champion: who made it, and why. It is "" if the gate made it.
 func byHand(e registry.Event) string {
 	if e.By == registry.ByGate {
 		return ""
@@ -118,11 +125,12 @@ func (w Printer) Datasets(all []sweepview.ListedDataset) {
 	t.Print()
 }
 
-// Removable writes a table of what is in the buckets, what of it can be removed and why. end is the format of the last
-// line, which gets the size of what can be removed, and says whether it was.
+// Removable writes a table of what is in the buckets: whether each item can be removed and why, or what keeps it. end
+// is the format of the last line, with one %s for the size of what can be removed; it says whether that was removed.
 func (w Printer) Removable(items []clean.Item, end string) {
 	var free int64
-	t := w.Table("", "name", "bytes", "newest", "removable", "because").Wrap(6).Least("newest")
+	const because = 6 // the column whose text is wrapped
+	t := w.Table("", "name", "bytes", "newest", "removable", "because").Wrap(because).Least("newest")
 	for _, i := range items {
 		removable, newest, why := "-", "-", strings.Join(i.HeldBy, "; ")
 		if i.MayGo() {
@@ -200,10 +208,11 @@ func (w Printer) Versions(listed []ListedVersion, now time.Time) {
 }
 
 // Score returns "NAME VALUE" of the metric that chose a version, with its standard error se (0 if unknown). If that
-// metric is not recorded, it is the first of those that most sweeps optimise; "" if there are no metrics at all.
+// metric is not recorded, it is the first of those that most sweeps optimise or, without any of these, the first by
+// name. It is "" if there are no metrics at all.
 func Score(metrics map[string]float64, chosenBy string, se float64) string {
-	all := append(measured(metrics, se, chosenBy, "log_loss", "multi_logloss", "rmse", "ndcg@10"), "")
-	return all[0]
+	found := append(measured(metrics, se, chosenBy, "log_loss", "multi_logloss", "rmse", "ndcg@10"), "")
+	return found[0] // the "" that was added, if there are no metrics
 }
 
 // Age is how long ago something was.

@@ -58,7 +58,7 @@ func (v *SweepProgress) Show(b sweep.Board, snap sweepview.Snapshot) {
 }
 
 // jsonLine prints the snapshot as one object, if it differs from the last one in more than the estimate of the time
-// left.
+// left. An error of writing is passed over, as for all that is printed.
 func (v *SweepProgress) jsonLine(s sweepview.Snapshot) {
 	left, low, high := s.Left, s.LeftLow, s.LeftHigh
 	s.Left, s.LeftLow, s.LeftHigh = 0, 0, 0 // a change of the estimate alone does not count
@@ -101,21 +101,25 @@ func (v *SweepProgress) summary(s sweepview.Snapshot) []string {
 const mostNews = 3
 
 // printNews prints a line for each thing that has happened since the last call: machines that are missing, or have
-// come, troubles, and the trials in ended. On a terminal only failed trials have a line, since the status line has the
-// rest; of many trials only the first mostNews and the last have one.
+// come, troubles, and the trials in ended, which it marks as seen. Every failed trial has a line. Of the others there
+// is none on a terminal, whose status line counts them; elsewhere the first mostNews and the last have one.
 func (v *SweepProgress) printNews(ended []sweep.Row, s sweepview.Snapshot) {
 	say := func(format string, args ...any) {
 		v.line.Clear()
 		tables.On(v.w).Printf(format+"\n", args...)
 	}
 
-	// The job and its machines. Each reason why some are missing is printed once, until they have come. That training
-	// has begun is printed if machines were missing before, and without a terminal at the first look, too.
+	// The job and its machines. Each reason why some are missing is printed once, until they have come. Another state
+	// of the job, such as that training has begun, is printed if machines were missing before, and without a terminal
+	// at the first look, too.
 	if how, lacking := machines(s.Job); s.Job.State != "" && how != v.last {
-		if lacking && !v.lacking[how] || !lacking && (len(v.lacking) > 0 || v.last == "" && !v.w.Terminal) {
+		newReason := lacking && !v.lacking[how]
+		firstLook := v.last == "" && !v.w.Terminal
+		if newReason || !lacking && (len(v.lacking) > 0 || firstLook) {
 			say("%s", how)
 		}
-		if v.last = how; lacking {
+		v.last = how
+		if lacking {
 			v.lacking[how] = true
 		} else {
 			clear(v.lacking)
@@ -149,8 +153,8 @@ func (v *SweepProgress) printNews(ended []sweep.Row, s sweepview.Snapshot) {
 	}
 }
 
-// machines says whether a job waits for machines, trains or has ended, and reports whether machines are missing for a
-// known reason.
+// machines says whether a job waits for machines, trains, stops or has ended. lacking says that machines are missing
+// for a known reason, which is then in how, even while others train.
 func machines(job provision.SweepJob) (how string, lacking bool) {
 	m := job.Machines
 	switch {

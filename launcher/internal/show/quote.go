@@ -14,8 +14,9 @@ import (
 	"coppice/launcher/internal/quote"
 )
 
-// Comparison writes first the machines that a sweep should take, then what it needs on several types, what that
-// assumes, and the recommendation as a line to paste into the spec. asked is the machine in the spec.
+// Comparison writes first the machines that a sweep should take, if any can be recommended, then what it needs on
+// several types, why others do not fit, what the estimates assume, and the recommendation as a line to paste into the
+// spec. asked is the machine in the spec.
 func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estimator, c *quote.Comparison) {
 	if r := c.Recommended; r != nil {
 		w.Printf("%s   %s   %s\n", rented(r.VMs, r.Machine, r.Spot), quote.Hours(r.Hours), quote.Money(&r.Cost))
@@ -59,11 +60,19 @@ func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estim
 
 // rented formats machines of a type, and how they are paid for: 2 x n2-highmem-8 Spot.
 func rented(vms int, machine string, spot bool) string {
-	return fmt.Sprintf("%d x %s %s", vms, machine, map[bool]string{true: "Spot", false: "on demand"}[spot])
+	return fmt.Sprintf("%d x %s", vms, paidFor(machine, spot))
 }
 
-// machineLine returns the recommendation as a line for the sweep.yaml that asked for the machine m. A sweep with that
-// line has the same quote. A comment names the keys of m that were not compared and have to be kept.
+// paidFor formats a type of machine, and how it is paid for: n2-highmem-8 Spot.
+func paidFor(machine string, spot bool) string {
+	if spot {
+		return machine + " Spot"
+	}
+	return machine + " on demand"
+}
+
+// machineLine returns the recommendation r as a line for the sweep.yaml that asked for the machine m. A sweep with that
+// line has the same quote. A second line, a comment, names the keys of m that were not compared and have to be kept.
 func machineLine(m sweep.Machine, r *quote.Recommended) string {
 	line := fmt.Sprintf("machine: {type: %s, vms: %d, spot: %t, threads_per_task: %d", r.Machine, r.VMs, r.Spot,
 		m.ThreadsPerTask)
@@ -89,7 +98,7 @@ func machineLine(m sweep.Machine, r *quote.Recommended) string {
 }
 
 // assumptions returns what the offers rest on, as pairs of label and text: the first offer's speed and times, and the
-// source of each price.
+// source of each price. c has at least one offer.
 func assumptions(q *quote.Estimator, c *quote.Comparison) (pairs [][2]string) {
 	add := func(what, format string, args ...any) {
 		pairs = append(pairs, [2]string{what, fmt.Sprintf(format, args...)})
@@ -127,12 +136,15 @@ func assumptions(q *quote.Estimator, c *quote.Comparison) (pairs [][2]string) {
 	pricedBy := map[string][]string{}
 	for _, o := range c.Offers {
 		for i, s := range []quote.Side{o.Spot, o.OnDemand} {
-			if from := s.PriceDate + ", " + s.PriceFrom; s.PriceFrom != "" {
-				if pricedBy[from] == nil {
-					sources = append(sources, from)
-				}
-				pricedBy[from] = append(pricedBy[from], strings.TrimPrefix(rented(0, o.Machine, i == 0), "0 x "))
+			if s.PriceFrom == "" { // no price is known
+				continue
 			}
+			from := s.PriceDate + ", " + s.PriceFrom
+			if pricedBy[from] == nil {
+				sources = append(sources, from)
+			}
+			spot := i == 0
+			pricedBy[from] = append(pricedBy[from], paidFor(o.Machine, spot))
 		}
 	}
 	for _, from := range sources {
@@ -156,7 +168,8 @@ func (w Printer) Announce(p *plan.Planned) {
 		if q.Hourly > 0 {
 			cost = quote.Money(&q.Cost)
 		}
-		if cost += " " + quote.Priced(q.Spot); w.Home {
+		cost += " " + quote.Priced(q.Spot)
+		if w.Home {
 			cost = "nothing to pay here (on Google Cloud: " + cost + ")"
 		}
 		w.Printf("expected: %s, %s, %s\n", quote.Hours(q.Hours), cost, Budget(p.Spec.Budget))

@@ -35,8 +35,8 @@ func Number(x float64) string { return plot.Plain.Format(x) }
 // clock is a time in UTC, in a table or before a text that says so.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") }
 
-// measured formats metrics as "NAME VALUE", sorted by name but with those named in first in front. The first of these
-// has the standard error se; 0 if it is unknown.
+// measured formats metrics as "NAME VALUE": those named in first come first, in that order, and the others by name. The
+// metric first[0], if it is there, has the standard error se; 0 if that is unknown. first has at least one name.
 func measured(m map[string]float64, se float64, first ...string) (parts []string) {
 	for _, name := range page.MetricNames(m, first...) {
 		text := sweep.Score(m[name], 0)

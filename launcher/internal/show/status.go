@@ -25,8 +25,9 @@ import (
 // shownFindings is how many findings a status shows; the most serious come first.
 const shownFindings = 5
 
-// nightRows returns the rows of a status about what staging found in the sweep's dataset ref: whether it is accepted,
-// blocked or unreadable, and the first findings. A good night without findings has none.
+// nightRows returns the rows of a status, label and text, about what staging found in the sweep's dataset ref (a night:
+// one version of the dataset): whether it is accepted, blocked or unreadable, and the first findings. A night that is
+// good, or of which nothing is known, has rows of findings only.
 func nightRows(n *sweepview.Night, ref string) (rows [][2]string) {
 	switch n.State {
 	case nights.Good, sweepview.NightUnknown:
@@ -50,8 +51,9 @@ func nightRows(n *sweepview.Night, ref string) (rows [][2]string) {
 
 func trials(n int) string { return english.Plural(n, "trial", "") }
 
-// Left says about how long a running sweep still takes and when it ends, as its page does: with the day if that is more
-// than twelve hours away. now is the time of the snapshot.
+// Left says about how long a running sweep still takes and when it ends, as its page does: with a range if there is
+// one, and with the day if the latest of these times is more than twelve hours away. now is the time of the snapshot,
+// whose Left, LeftLow and LeftHigh are in seconds.
 func Left(s sweepview.Snapshot, now time.Time) string {
 	at := func(seconds float64) string {
 		layout := "15:04"
@@ -67,8 +69,9 @@ func Left(s sweepview.Snapshot, now time.Time) string {
 	return text
 }
 
-// said is how old the reason why machines are missing may be before its age is shown: while it holds, Batch repeats it.
-const said = 10 * time.Minute
+// recentReason is how old the reason why machines are missing may be before its age is shown: while a reason holds,
+// Batch repeats it more often.
+const recentReason = 10 * time.Minute
 
 // Status writes the state st of a sweep at the time now: what became of it or what there is to do, its job and
 // machines, its trials and the best one, and its winner. snap has the numbers of st. live is the champion's last move,
@@ -91,7 +94,7 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 	machines := ""
 	if m := snap.Job.Machines; m != nil && st.Conclusion == nil {
 		machines = m.String()
-		if now.Sub(m.Said) > said && !m.Said.IsZero() { // other ones may be missing now
+		if now.Sub(m.Said) > recentReason && !m.Said.IsZero() { // by now there may be another reason
 			machines += fmt.Sprintf(". The reason is of %s", humanize.RelTime(m.Said, now, "ago", ""))
 		}
 	}
@@ -174,9 +177,10 @@ func (w Printer) Night(r *nights.Record, m *dataset.Manifest) {
 	w.Findings(r, m)
 }
 
-// Findings writes what staging found in a night's table, one line for each finding; all columns that leak the label
-// share one. Leaks that are among the warnings of the manifest m, which have been written before, are left out. Without
-// a record r there is nothing to write; m may be nil.
+// Findings writes what staging found in a night's table, one line for each finding; several columns that leak the label
+// share one, unless their leaks block the night. Leaks that are among the warnings of the manifest m, which have been
+// written before, are left out. The last line says that the night is blocked, or who accepted it and why. Without a
+// record r there is nothing to write; m may be nil.
 func (w Printer) Findings(r *nights.Record, m *dataset.Manifest) {
 	if r == nil {
 		return

@@ -19,8 +19,9 @@ import (
 	"coppice/launcher/internal/reproduce"
 )
 
-// Explained writes what a version's predictions are made of: features, and the columns of which several are made. final
-// says that the model's final training has seen the rows it was explained with, so that they flatter it.
+// Explained writes what a version's predictions are made of: features and, unless each is a column of its own, the
+// columns of which they are made. It lists what some tree uses, and counts the other features. final says that the
+// model's final training has seen the rows it was explained with, so that they flatter it.
 func (w Printer) Explained(name string, r *explain.Report, final bool) {
 	base := ""
 	if r.Expected != nil {
@@ -106,7 +107,7 @@ func (w Printer) Inputs(r *predict.Result) {
 
 // Reproduced writes which files of a version came out the same when it was trained again.
 func (w Printer) Reproduced(v registry.Version, r *reproduce.Report) {
-	t := w.Table("file", "registered", "", "").Wrap(4)
+	t := w.Table("file", "registered", "", "").Wrap(4) // the last: where the bytes differ
 	for _, f := range r.Files {
 		size, verdict := "-", tables.Standing("same bytes")
 		if old, ok := v.File(f.Name); ok {
@@ -129,11 +130,12 @@ type VersionDetails struct {
 	Conclusion *sweep.Conclusion // nil if no sweep registered it, or is there
 	Metric     string            // that chose it
 	Result     sweep.Result      // zero if no sweep registered it
-	Report     sweep.Conclusion  // what its report has of that; likewise
+	Report     sweep.Conclusion  // how it was judged, from the version's own report; zero if no sweep registered it
 }
 
-// describeLife says for each alias of the model since when it points at the version, or from when to when it did and
-// which version followed. If the champion never did, it says which version is the champion. now is for "3 days ago".
+// describeLife says for each alias of the model since when it points at the version, or from when to when it last did
+// and which version followed. A time that no readable event has is left out. An alias that never pointed at the version
+// is not mentioned, except for the champion, of which it says which version that is. now is for "3 days ago".
 func (v *VersionDetails) describeLife(now time.Time) string {
 	var parts []string
 	for _, a := range v.Aliases {
@@ -168,8 +170,8 @@ func (v *VersionDetails) describeLife(now time.Time) string {
 	return strings.Join(parts, "; ")
 }
 
-// Version writes whether a version is live, since when, and what the gate said, then what is known of it. all also
-// lists its files. now is for the age.
+// Version writes whether a version is live, since when, and what the gate said, then what is known of it. A version
+// that a person has marked as bad is called bad instead. all also lists its files. now is for the age.
 func (w Printer) Version(v VersionDetails, now time.Time, all bool) {
 	name, standing := v.Called(), "not live"
 	for _, a := range v.Aliases {
@@ -184,6 +186,8 @@ func (w Printer) Version(v VersionDetails, now time.Time, all bool) {
 	if c := v.Conclusion; c != nil && c.Version == v.Number {
 		gate = sweep.VerdictWords(c.Verdict()) + ": " + c.Why()
 	}
+
+	// The registry has the metrics on test and the reason of every version, also of one without a report.
 	v.Report.Test, v.Report.Reason = v.Info.Metrics, v.Info.Why
 	rows := [][2]string{{"model", name}, {"verdict", standing}, {"life", v.describeLife(now)}, {"gate", gate},
 		{"registered", fmt.Sprintf("%s UTC (%s) by %s", clock(v.Info.At),

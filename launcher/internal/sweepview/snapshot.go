@@ -42,7 +42,8 @@ type Best struct {
 }
 
 // Snapshot counts the trials of the state st, and estimates how long the sweep still takes on the machines that its job
-// has by now. Night and Todo are left for the caller.
+// has by now. There is no estimate before a trial has ended, or once the sweep or its job has. Night and Todo are left
+// for the caller.
 func (s *View) Snapshot(st State, job provision.SweepJob) Snapshot {
 	b := st.Board
 	snap := Snapshot{Sweep: s.Plan.Sweep, Job: job, Tally: b.Tally(s.Plan), Running: st.Running, Final: st.Final,
@@ -112,7 +113,7 @@ func (f *FoldCounts) String() string {
 	return strings.Join(Counts("done", f.Done, "dropped", f.Dropped, "failed", f.Failed, "open", f.Open), ", ")
 }
 
-// Counts formats words with their numbers: "done", 3, "failed", 0 becomes "3 done". Words whose number is 0 are left
+// Counts formats pairs of a word and an int: "done", 3, "failed", 0 becomes "3 done". Words whose number is 0 are left
 // out.
 func Counts(wordsAndNumbers ...any) []string {
 	var parts []string

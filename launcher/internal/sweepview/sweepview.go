@@ -121,11 +121,12 @@ func (s *View) Look(ctx context.Context) (State, error) {
 	return state, err
 }
 
-// Left estimates how many seconds the remaining trials take, if each takes the mean time of those that have ended. Low
-// to High is a range of about 95 % by how much trials have differed so far; both are 0 if fewer than five have ended.
-// ok is false until the first has ended.
+// Left estimates how many seconds the remaining trials take on all tasks, if each takes the mean time of those that
+// have ended. Low to High is a range of about 95 % by how much trials have differed so far; both are 0 if fewer than
+// five have ended, which say too little of that. No time is longer than the sweep's limit. ok is false until the first
+// has ended.
 func (s *View) Left(state State) (left sweep.Range, ok bool) {
-	var n, sum, squares float64
+	var n, sum, squares float64 // of the trials' seconds
 	for _, r := range s.results {
 		if d := r.Ended.Sub(r.Started).Seconds(); d > 0 {
 			n, sum, squares = n+1, sum+d, squares+d*d
@@ -139,6 +140,7 @@ func (s *View) Left(state State) (left sweep.Range, ok bool) {
 	left.Expected = s.countWaves(state) * mean
 	if waiting := float64(state.Board.Waiting); n >= 5 && waiting > 0 {
 		// Two standard errors of the difference between two means: of the trials that are left and of those that ended.
+		// spread is the standard deviation of one trial's time, as a share of the mean; n/(n-1) corrects its bias.
 		spread := math.Sqrt(max(0, squares/n-mean*mean)*n/(n-1)) / mean
 		by := 2 * spread * math.Sqrt(1/n+1/waiting)
 		left.Low, left.High = left.Expected*max(0, 1-by), left.Expected*(1+by)
@@ -201,7 +203,7 @@ func Find(ctx context.Context, store blob.Store, name string) (sweep.ID, error) 
 // suggestSweeps is the end of the message that there is no sweep of a name. If the name is a model's, it names up to
 // three of its sweeps among the newest ones; else it says how to list all.
 func suggestSweeps(ctx context.Context, store blob.Store, model string) string {
-	ids, _ := sweepstore.Newest(ctx, store)
+	ids, _ := sweepstore.Newest(ctx, store) // an error, here and below, only costs the hint
 	var found []string
 	for _, id := range ids[:min(len(ids), ReadAtOnce)] {
 		if p, _, err := sweepstore.New(store, id).Plan(ctx); err == nil && p.Spec.Model == model {
