@@ -56,16 +56,16 @@ var ceilings = map[string]int{
 	"internal/program":             1018,
 	"internal/program/environment": 145,
 	"internal/program/tables":      269,
-	"internal/protocol":            799,
+	"internal/protocol":            802,
 	"internal/random":              9,
 	"internal/registry":            1958,
 	"internal/scorer":              543,
-	"internal/search":              3336,
+	"internal/search":              3334,
 	"internal/slurm":               517,
 	"internal/strictjson":          255,
 	"internal/strictyaml":          609,
-	"internal/sweep":               3869,
-	"internal/sweepstore":          1118,
+	"internal/sweep":               3885,
+	"internal/sweepstore":          1112,
 	"internal/team":                1062,
 	"internal/telemetry":           158,
 	"launcher":                     7,
@@ -101,17 +101,17 @@ var ceilings = map[string]int{
 	"python/program":               114,
 	"task":                         7,
 	"task/command":                 44,
-	"task/internal/cli":            489,
+	"task/internal/cli":            490,
 	"task/internal/keep":           173,
 	"task/internal/notice":         29,
 	"task/internal/stage":          359,
 	"task/internal/usage":          131,
-	"task/internal/worker":         2102,
+	"task/internal/worker":         2107,
 	"terraform":                    146,
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_012
+const maxLines = 89_029
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

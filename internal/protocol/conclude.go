@@ -165,7 +165,8 @@ func (g Gate) Next(a Answer) (Gate, Action) {
 		if a.Yes {
 			return g.do(Decided, Promoted)
 		}
-		if g.lost++; g.lost >= g.Moves {
+		g.lost++
+		if g.lost >= g.Moves {
 			return g.do(Decided, MovedByOthers)
 		}
 		return g.do(LookForPromotion, NoReason)

@@ -56,8 +56,8 @@ const (
 const lossShare = 10
 
 // Unsaved returns how long a training may go on after its last save, or after its first tree if there was no save.
-// trained is how long it had trained by then, every is the longest that it may ever go unsaved, and took is how long
-// the last save took.
+// trained is how long it had trained by then, and took is how long the last save took. every is the longest that it may
+// go unsaved, unless saving takes long: then the shares above allow more.
 //
 // The first tree is saved at once. After that a tenth of the training so far may be lost. So an attempt that lives for
 // half a minute keeps nearly all of its work. Since it has saved, its vanishing does not count as a death of the trial.

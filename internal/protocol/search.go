@@ -159,13 +159,13 @@ func (s Search) startPasses(a Answer) (Search, Action) {
 		s.idle = s.list.Ended
 		return s.rest(false)
 	}
-	// The index of trial n counts from Start on, around the end of the list.
 	if n := slices.IndexFunc(s.list.Trials, Trial.begun); s.task.Alone && n >= 0 {
-		if s.index = (n - s.task.Start + len(s.list.Trials)) % len(s.list.Trials); s.list.Trials[n].Free() {
-			return s.take()
+		if !s.list.Trials[n].Free() {
+			return s.look()
 		}
-		s.index = 0
-		return s.look()
+		// The index of trial n counts from Start on, around the end of the list.
+		s.index = (n - s.task.Start + len(s.list.Trials)) % len(s.list.Trials)
+		return s.take()
 	}
 	if slices.ContainsFunc(s.list.Trials, func(of Trial) bool { return of.Paused && !of.Ended }) {
 		s.doing = AskVerdict
@@ -249,9 +249,10 @@ func (s Search) watch(number int) (Search, bool) {
 		s.seen = make([]sighting, len(s.list.Trials))
 	}
 	now, seen := sightingOf(s.list.Trials[number]), s.seen[number]
+	now.since = seen.since
 
 	// Anything new about the claim is a sign of life: the silence starts over.
-	if now.since = seen.since; now != seen {
+	if now != seen {
 		now.since = s.list.Ended
 		s.seen = slices.Clone(s.seen)
 		s.seen[number] = now
@@ -299,12 +300,15 @@ func (s Search) rest(room bool) (Search, Action) {
 		}
 	}
 
+	// The reasons to wait however long it takes: for later stages, for trials that go on together, and for one's own.
+	waits := later > held || t.Together && held > 0 && paused > held || t.Alone && held > 1
+
 	switch {
 	case ended == len(s.list.Trials):
 		return s.stop(AllEnded)
 	case t.Team > 1 && later*t.Team > held: // a later trial will take more tasks than are busy now: it is not idle
 		s.idle = s.list.Ended
-	case later > held, t.Together && held > 0 && paused > held, t.Alone && held > 1:
+	case waits:
 	case s.list.Began.Sub(s.idle) >= t.Takeover+t.Heartbeat:
 		return s.stop(LivingHands)
 	case room && t.Team > 1 && later == 0 && held == 1 && !s.list.Trials[last].Free():

@@ -273,12 +273,10 @@ func (m *fittedModel) improve(a *asker) *candidate {
 		}
 		places = append(places, u)
 	}
+	sigmas := [2]float64{0.05, 0.15}
 	for i := range budget / 3 {
-		sigma := 0.05
-		if odd := i/len(from)%2 == 1; odd { // every other time around
-			sigma = 0.15
-		}
-		places = append(places, a.mutate(rng, from[i%len(from)], sigma))
+		around := i / len(from)
+		places = append(places, a.mutate(rng, from[i%len(from)], sigmas[around%2]))
 	}
 	best := m.evaluate(a, places, nil)
 

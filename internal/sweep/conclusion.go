@@ -64,7 +64,8 @@ func MakeBoard(p *Plan, results []Result) Board {
 	}
 
 	// Put the rows in order.
-	if b.Configurations = rateConfigurations(p, byTrial); b.Configurations != nil {
+	b.Configurations = rateConfigurations(p, byTrial)
+	if b.Configurations != nil {
 		b.sortByConfiguration()
 		return b
 	}
@@ -303,7 +304,7 @@ type Within struct {
 }
 
 // ErrorOf returns the standard error of a metric on test, or 0 if none is known. The 95 % interval extends 1.96 of them
-// to either side.
+// to either side, as that of a normal distribution does.
 func (w *Within) ErrorOf(metric string) float64 {
 	if w == nil || w.Metric != metric {
 		return 0

@@ -118,7 +118,8 @@ func joinFirst(names []string) string {
 
 // Step returns which step of a forward selection a configuration belongs to, from 0, and which of the step's candidates
 // it is, from 0. The candidates are the groups that are not selected yet, ascending; each step has one less. ok is
-// false for the configurations before the first step.
+// false for the configurations before the first step. A number after the last one counts to a step that does not exist:
+// callers compare step with the number of groups.
 func (f *Features) Step(configuration int) (step, candidate int, ok bool) {
 	candidate = configuration - f.Listed()
 	if candidate < 0 {
@@ -204,8 +205,8 @@ func (p *Plan) checkFeatureSets() error {
 	if f == nil {
 		return nil
 	}
-	if !slices.Contains(Tries(), f.Try) || len(f.Groups) == 0 || f.Rest < 0 || p.Folds != nil &&
-		p.Folds.First != len(p.Folds.Rounds) {
+	drops := p.Folds != nil && p.Folds.First != len(p.Folds.Rounds)
+	if !slices.Contains(Tries(), f.Try) || len(f.Groups) == 0 || f.Rest < 0 || drops {
 		return fmt.Errorf("%.40q of %d groups of columns", f.Try, len(f.Groups))
 	}
 	if !p.Open() {
@@ -213,7 +214,8 @@ func (p *Plan) checkFeatureSets() error {
 	}
 	first, end := f.Listed(), f.StepBegins(len(f.Groups)-1)
 	for n, t := range p.Trials {
-		if !t.Refit && t.Open != (p.Ordinal(n) >= first) || p.Ordinal(n) >= end && !t.Refit {
+		c := p.Ordinal(n) // its configuration
+		if inStep := c >= first; !t.Refit && (t.Open != inStep || c >= end) {
 			return fmt.Errorf("trial %d of a forward selection among %d groups", n, len(f.Groups))
 		}
 	}

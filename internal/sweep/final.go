@@ -25,8 +25,8 @@ const (
 // MaxFinalMachines bounds those of a training: docs/LAB.md has how little more of them bring.
 const MaxFinalMachines = 32
 
-// checkFinal checks the key final, if the spec has it, and fills in its default: the rows of all splits. More than one
-// machine needs a final training, and at most as many machines as the sweep has.
+// checkFinal checks the key final, if the spec has it, and fills in its default: the rows of all splits. A number of
+// machines is for a final training only, and at most that of the sweep.
 func (s *Spec) checkFinal(doc *strictyaml.Document, _ Vocabulary) error {
 	if s.Final == nil {
 		return nil
@@ -136,7 +136,7 @@ func (p *Plan) FinalTime(winner *Result) time.Duration {
 		trees = 1
 	}
 	seconds := max(0, p.finalPace()*trees*winner.Usage.TrainSeconds)
-	return time.Duration(min(seconds*float64(time.Second), math.MaxInt64/4))
+	return time.Duration(min(seconds*float64(time.Second), math.MaxInt64/4)) // callers multiply and add
 }
 
 // LateFinal returns the end of a sentence that says that the final training of a winner did not end in time: how long
@@ -157,8 +157,9 @@ func (p *Plan) KeptBack() string {
 
 // BeforeFinal returns how much longer a trial may train, so that the final training can still end within limits.sweep,
 // whether this trial wins or the best one so far. left is what is left of limits.sweep, spent is how long the trial has
-// trained, and best is the best trial so far, nil if there is none. ok is false if no time is kept: without a final
-// training or a quote of it, or if the final training of the best trial could not end any more.
+// trained, and best is the best trial so far, nil if there is none. share is below 0 if the trial has trained too long
+// already. ok is false if no time is kept: without a final training or a quote of it, or if the final training of the
+// best trial could not end any more.
 func (p *Plan) BeforeFinal(left, spent time.Duration, best *Result) (share time.Duration, ok bool) {
 	if p.finalPace() == 0 {
 		return 0, false
@@ -182,7 +183,7 @@ func (p *Plan) BeforeFinal(left, spent time.Duration, best *Result) (share time.
 }
 
 // FinalReserve returns how much of limits.sweep is to be kept for the final training when the sweep is planned, before
-// there is a best trial; 0 if nothing is known about it.
+// there is a best trial. It is at most what the quote expects, with slack, and 0 if nothing is known about it.
 func (p *Plan) FinalReserve() time.Duration {
 	limit := time.Duration(p.Spec.Limits.Sweep)
 	share, ok := p.BeforeFinal(limit, 0, nil)

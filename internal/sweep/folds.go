@@ -50,7 +50,7 @@ func (s *Spec) checkValidate(doc *strictyaml.Document, _ Vocabulary) error {
 		return doc.Errorf("validate",
 			"validate cannot be combined with search.stop: curves of different folds do not compare; take "+
 				"search.stop out. Weak configurations are dropped after their first folds")
-	case s.Trials*v.Number() >= MaxTrials:
+	case s.Trials*v.Number() >= MaxTrials: // the refit is one more trial
 		return doc.Errorf("trials",
 			"%d configurations in %d folds are over %d trials, the most that a sweep can have; use fewer", s.Trials,
 			v.Number(), MaxTrials-1)
@@ -193,7 +193,8 @@ func (p *Plan) SeenConfiguration(configuration int, results map[int]Result) (s S
 
 // Stages returns the stage of each trial. A trial may be claimed once all trials of earlier stages have ended. The
 // stages are the generations of a population, the steps of a forward selection, or first folds and later folds; a refit
-// or final training is in a stage of its own after all others. It returns nil for a plan that has one stage.
+// or final training is in a stage of its own after all others. Only the order of the numbers counts, and some may be
+// skipped. It returns nil for a plan that has one stage.
 func (p *Plan) Stages() []int {
 	// The generations of a population.
 	if p.Breeds() {
@@ -217,7 +218,7 @@ func (p *Plan) Stages() []int {
 			stages[i] = slices.Max(stages) + 1
 		case t.Refit:
 			stages[i] = 2
-		case forward: // a step is decided when the one before has ended
+		case forward: // a step is decided when the one before has ended; listed sets are in stage 0
 			stages[i], _, _ = p.Spec.Search.Features.Step(p.Ordinal(i))
 		case p.Folds != nil && t.Fold > p.Folds.First:
 			stages[i] = 1
@@ -247,8 +248,8 @@ func (p *Plan) AtOnce() int {
 	return largest
 }
 
-// RowsOf returns the rows that a trial trains on, and those that it is evaluated on. The latter are nil for the refit
-// and the final training, which train on all rows that there are for that.
+// RowsOf returns the rows that a trial trains on, and those that it is evaluated on. rated is nil for the refit, which
+// trains on train and valid, and for the final training, which trains on the rows of all splits.
 func (p *Plan) RowsOf(trial int) (train []Rows, rated *Rows) {
 	switch t := p.Trials[trial]; {
 	case t.Refit && p.Folds == nil: // the final training; held-out parts may be of one split
@@ -280,7 +281,9 @@ func (p *Plan) checkFolds() error {
 		}); i >= 0 {
 			return fmt.Errorf("trial %d is of a fold, but the plan has none", i)
 		}
-		if ok != p.Spec.FinalRows() || ok && (final == 0 || p.Trials[final].Params != nil || p.Breeds()) {
+		// A final training needs another trial that can win, gets its parameters from that, and starts anew.
+		impossible := ok && (final == 0 || p.Trials[final].Params != nil || p.Breeds())
+		if ok != p.Spec.FinalRows() || impossible {
 			return fmt.Errorf("trial %d is a final training that the spec does not have", final)
 		}
 		return nil
@@ -320,9 +323,10 @@ func (p *Plan) checkFoldTrials() error {
 
 	for i, want := range f.Expand(configurations) {
 		t := p.Trials[i]
+		undecided := t.Refit || t.Open // only these have no parameters in the plan
 		if t.Configuration != want.Configuration || t.Fold != want.Fold || t.Refit != want.Refit ||
-			t.Open != want.Open ||
-			(t.Refit || t.Open) == (t.Params != nil) || ConfigurationKey(t.Params) != ConfigurationKey(want.Params) {
+			t.Open != want.Open || undecided != (t.Params == nil) ||
+			ConfigurationKey(t.Params) != ConfigurationKey(want.Params) {
 			return fmt.Errorf("trial %d is fold %d of configuration %d, where fold %d of configuration %d is expected",
 				i, t.Fold, t.Configuration, want.Fold, want.Configuration)
 		}
@@ -370,7 +374,7 @@ type Rated struct {
 	Mean    *float64           `json:"mean,omitempty"` // over the folds with a score
 	SE      *float64           `json:"se,omitempty"`   // standard error of the mean, with two folds or more
 	Metrics map[string]float64 `json:"metrics,omitempty"`
-	// mean of the folds' best iterations, scaled by rows trained on, rounded up
+	// mean of the folds' best iterations, weighted by the rows trained on, rounded up
 	Trees int `json:"trees,omitempty"`
 }
 
@@ -466,7 +470,8 @@ func (c *Rated) addResults(results []*Result) {
 
 	// A metric that is undefined in some fold has no comparable mean.
 	for name, n := range measured {
-		if c.Metrics[name] /= float64(n); n < c.Folds {
+		c.Metrics[name] /= float64(n)
+		if n < c.Folds {
 			delete(c.Metrics, name)
 		}
 	}

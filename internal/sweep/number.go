@@ -33,7 +33,10 @@ func Percent(share float64) string { return percent(share, 2) }
 // <0.001 %.
 func percent(share float64, n int) string {
 	if share != 0 && math.Abs(share) < 1e-5 {
-		return map[bool]string{true: "<0.001 %", false: ">-0.001 %"}[share > 0]
+		if share > 0 {
+			return "<0.001 %"
+		}
+		return ">-0.001 %"
 	}
 	text := Digits(100*share, max(n, wholeDigits(100*share)))
 	for ; math.Abs(share) < 1 && n < 17 && (text == "100" || text == "-100"); n++ {
@@ -42,8 +45,8 @@ func percent(share float64, n int) string {
 	return text + " %"
 }
 
-// PercentBeside returns a share and a limit in percent, both in the fewest digits, from two, that tell the one from the
-// other. If they are equal, or nearly so, both are the same text.
+// PercentBeside returns a share and a limit in percent, both in the fewest digits, from two to eight, that tell the one
+// from the other. If they are equal, or nearly so, both are the same text.
 func PercentBeside(share, limit float64) (text, of string) {
 	for n := 2; n < 9 && text == of && (n == 2 || share != limit); n++ {
 		text, of = percent(share, n), percent(limit, n)
@@ -55,7 +58,8 @@ func PercentBeside(share, limit float64) (text, of string) {
 // 1e-6 and from 1e21 on, have an exponent, as in JavaScript.
 func Digits(v float64, n int) string {
 	text := strconv.FormatFloat(v, 'g', n, 64)
-	if v, _ = strconv.ParseFloat(text, 64); math.IsNaN(v) || math.IsInf(v, 0) { // also of one rounded up beyond all
+	v, _ = strconv.ParseFloat(text, 64) // infinite, with an error, if v was rounded up beyond the largest float64
+	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return text
 	}
 	if v == 0 {

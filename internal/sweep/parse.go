@@ -145,8 +145,8 @@ func (s *Spec) fillDefaults(v Vocabulary) {
 
 	// A machine that is described by its size has a custom type, and no Spot price.
 	s.Search.Stop.fillDefaults()
-	if m := &s.Machine; m.Type == "" && m.VCPUs|m.Memory != 0 {
-		m.Type, m.Spot = fmt.Sprintf("custom-%d-%d", m.VCPUs, m.Memory<<10), new(false)
+	if m := &s.Machine; m.Type == "" && (m.VCPUs != 0 || m.Memory != 0) {
+		m.Type, m.Spot = fmt.Sprintf("custom-%d-%d", m.VCPUs, m.Memory<<10), new(false) // in MiB
 	}
 	s.Machine.Type = cmp.Or(s.Machine.Type, "n2-highmem-8") // which the 12 vCPUs of a new account have room for
 	if s.Machine.Spot == nil {

@@ -145,11 +145,13 @@ type Sizing struct {
 // nothing else to do.
 func (z *Sizing) RefitThreads() int { return z.TasksPerVM * z.ThreadsPerTask }
 
-// Machines returns how many machines the tasks need, at least 1 and at most VMs. without is how many tasks are left out
-// of the count, since they have nothing to do.
+// Machines returns how many machines the tasks need, at most VMs. without is how many tasks are left out of the count,
+// since they have nothing to do; if these are all, it is 0. Tasks, TasksPerVM and VMs that are 0, as in a plan without
+// a sizing, count as 1.
 func (z *Sizing) Machines(without int) int {
 	perVM := max(z.TasksPerVM, 1)
-	return min(max(z.VMs, 1), (max(max(z.Tasks, 1)-without, 0)+perVM-1)/perVM)
+	tasks := max(max(z.Tasks, 1)-without, 0)
+	return min(max(z.VMs, 1), (tasks+perVM-1)/perVM) // rounded up
 }
 
 // Trial is one configuration to train.
@@ -329,8 +331,8 @@ func (p *Plan) unmarshal(data []byte) error {
 // isTrial reports whether a number from outside may be a trial's.
 func isTrial(number int) bool { return number >= 0 && number < MaxTrials }
 
-// Select returns the numbers of the rows that belong to r, ascending; nil stands for all rows of the split. fold has
-// the fold number of each row of the split.
+// Select returns the numbers of the rows that belong to r, ascending. If r.Folds is nil it returns nil, which stands
+// for all rows of the split. fold has the fold number of each row of the split.
 func (r Rows) Select(fold []uint8) []uint32 {
 	if r.Folds == nil {
 		return nil

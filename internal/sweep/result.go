@@ -232,8 +232,9 @@ func DecodeResult(data []byte) (*Result, error) {
 	return decode("result", data, (*Result).check)
 }
 
-// check checks what the aggregator relies on. A trial that is done has a finite score and files of its own attempt.
-// Only a trial of a fold that is done has none, since its model is discarded.
+// check checks what the aggregator relies on. Every result has possible numbers, a known status, and a reason and other
+// parts that are not too long. A trial that is done has a finite score and files of its own attempt. Only a trial of a
+// fold that is done has no files, since its model is discarded.
 func (r *Result) check() error {
 	if err := CheckID(string(r.Sweep)); err != nil {
 		return err

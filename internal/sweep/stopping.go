@@ -79,7 +79,8 @@ func (s *Stop) Fill(trees, rows int, rankOnly bool) bool {
 
 // sample sets the sample of a comparison by rows, and reports whether it has enough rows. It takes one row in eta
 // squared or, of a small table, one in eta. So a sweep spends less on the samples of all trials than on the one in eta
-// that continue. The rung is the number of trees on all rows that cost as much as all trees on the sample.
+// that continue, or at most as much. The rung is the number of trees on all rows that cost as much as all trees on the
+// sample.
 func (s *Stop) sample(trees, rows int) bool {
 	if s.Eta == 0 {
 		s.Eta = etaByRows
@@ -175,7 +176,8 @@ type RungScore struct {
 // maxRungs is how many rungs there can be: each is at least twice the one before, in trees.
 const maxRungs = 31
 
-// checkRungs checks scores at rungs read from outside: not too many, and ascending.
+// checkRungs checks scores at rungs read from outside: there are not too many, and none is at a lower rung than the one
+// before.
 func checkRungs(rungs []RungScore) error {
 	if len(rungs) > maxRungs || !slices.IsSortedFunc(rungs, func(a, b RungScore) int { return a.Step - b.Step }) {
 		return fmt.Errorf("%d rungs, or not in their order", len(rungs))
@@ -280,7 +282,8 @@ func (p *Plan) checkStop() error {
 	return nil
 }
 
-// Untrained reports whether a trial was ended without training, so that the final training has its time.
+// Untrained reports whether a trial was ended without training, so that the final training has its time. A trial of a
+// fold that is stopped without training is none: its configuration was dropped.
 func (r *Result) Untrained() bool {
 	return r.Status == StatusStopped && r.TreesGrown == 0 && r.Fold == 0
 }

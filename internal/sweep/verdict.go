@@ -160,7 +160,7 @@ func (c *Conclusion) decisive() (k *GateCheck, where string) {
 // one, without signs: "2 to 6 %", or "1 % worse to 2 % better". Otherwise the bounds have signs: "-1 to +3 %".
 func intervalInWords(low, high float64, loss bool) string {
 	size := func(v float64) string { return Digits(math.Abs(v), 2) }
-	signed := func(v float64) string { return map[bool]string{true: "+", false: "-"}[v >= 0] + size(v) }
+	signed := func(v float64) string { return strings.Replace("+"+Digits(v, 2), "+-", "-", 1) }
 	switch {
 	case loss && high < 0:
 		return fmt.Sprintf("%s to %s %%", size(high), size(low))
@@ -332,7 +332,8 @@ func (c *Conclusion) Headline() string {
 // now. live is that version; 0 if it is unknown.
 func (c *Conclusion) HeadlineNow(live int) string {
 	v := c.Verdict()
-	if live == 0 || c.Version == 0 || (live == c.Version) == (v == VerdictPromoted) {
+	isLive, wentLive := live == c.Version, v == VerdictPromoted
+	if live == 0 || c.Version == 0 || isLive == wentLive {
 		return c.Headline()
 	}
 	return fmt.Sprintf("%s version %d was %s; version %d is live", c.Model, c.Version, VerdictWords(v), live)
@@ -353,10 +354,11 @@ func (c *Conclusion) Won() string {
 		return ""
 	}
 	// Of an earlier build only a trial that is as good is known.
-	l, way, stands := c.Lead, "better", "is as good"
+	l := c.Lead
 	if l == nil {
 		return fmt.Sprintf("trial %d was chosen on valid; on test trial %d is as good", c.Trial, *c.AsGood)
 	}
+	way, stands := "better", "is as good"
 	if l.Gain < 0 {
 		way = "worse"
 	}
@@ -392,9 +394,11 @@ func TimesBase(metric string, v, alone float64) string {
 	return Digits(v/alone, 2) + " times the base rate"
 }
 
-// Sentence returns a text with a capital letter and a full stop; empty of an empty text.
+// Sentence returns a text with a capital letter and a full stop, which it may have already. It is empty for an empty
+// text.
 func Sentence(text string) string {
-	if text = strings.TrimSuffix(text, "."); text == "" {
+	text = strings.TrimSuffix(text, ".")
+	if text == "" {
 		return ""
 	}
 	return strings.ToUpper(text[:1]) + text[1:] + "."
@@ -437,7 +441,10 @@ func (c *Conclusion) Facts(metric string, planned time.Time) (all []string) {
 	if c.Done+c.Failed == 0 {
 		return all
 	}
-	took := english.Plural(c.Done+c.Failed, "trial", "") + map[bool]string{true: AndTheFinal}[c.Final != nil]
+	took := english.Plural(c.Done+c.Failed, "trial", "")
+	if c.Final != nil {
+		took += AndTheFinal
+	}
 	if c.Cost != nil && c.Cost.USD >= 0.005 {
 		took += fmt.Sprintf(", $%.2f", c.Cost.USD)
 	}

@@ -26,7 +26,7 @@ func (t *Trials) CreateDecision(ctx context.Context, d sweep.Decision) (created 
 }
 
 // maxReservations bounds how many trials may reserve one configuration, each after the ones before were decided
-// otherwise.
+// otherwise. Beyond it the configuration counts as taken.
 const maxReservations = 100
 
 // TakeConfiguration reserves a configuration for a trial. key is the Key of a decision with that configuration. taken

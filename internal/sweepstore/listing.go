@@ -109,30 +109,29 @@ func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 		if !ok || trial >= len(l.Trials) || part == sweep.PartOther {
 			continue
 		}
-		if part == sweep.PartResult {
-			l.Trials[trial].Ended, l.Trials[trial].Result = true, attrs.Generation
-			continue
-		}
-		if part == sweep.PartDecision {
-			l.Trials[trial].Decided = attrs.Generation
-			continue
-		}
-
-		if l.Trials[trial].noteRung(part, number, attrs.Generation) {
-			continue
-		}
-
-		if claims[trial] == nil {
-			claims[trial] = map[int]*ListedClaim{}
-		}
-		c := claims[trial][number]
-		if c == nil {
-			c = &ListedClaim{Claim: protocol.Claim{Number: number}}
-			claims[trial][number] = c
-		}
-		c.noteObject(part, attrs.Generation)
-		if part == sweep.PartCheckpoint && attrs.Size > 0 {
-			c.Kept = true
+		// number is a rung's number of trees, or a claim's.
+		of := &l.Trials[trial]
+		switch part {
+		case sweep.PartResult:
+			of.Ended, of.Result = true, attrs.Generation
+		case sweep.PartDecision:
+			of.Decided = attrs.Generation
+		case sweep.PartRung:
+			note(&of.Rungs, number, attrs.Generation)
+		case sweep.PartPause:
+			note(&of.Pauses, number, attrs.Generation)
+		case sweep.PartPromotion:
+			note(&of.Promotions, number, attrs.Generation)
+		default:
+			if claims[trial] == nil {
+				claims[trial] = map[int]*ListedClaim{}
+			}
+			c := claims[trial][number]
+			if c == nil {
+				c = &ListedClaim{Claim: protocol.Claim{Number: number}}
+				claims[trial][number] = c
+			}
+			c.noteObject(part, attrs)
 		}
 	}
 	l.Ended = time.Now()
@@ -152,20 +151,13 @@ func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 	return l, nil
 }
 
-// noteRung notes an object that the trial has at a rung: its score there, its pause, or its promotion. step is the
-// rung's number of trees, and at the object's generation. Of an object of another kind it notes nothing and returns
-// false.
-func (t *Listed) noteRung(part sweep.Part, step int, at blob.Generation) bool {
-	noted := map[sweep.Part]*map[int]blob.Generation{sweep.PartRung: &t.Rungs, sweep.PartPause: &t.Pauses,
-		sweep.PartPromotion: &t.Promotions}[part]
-	if noted == nil {
-		return false
-	}
+// note adds the generation of an object that a trial has at a rung, under the rung's number of trees. It makes the map
+// if there is none.
+func note(noted *map[int]blob.Generation, step int, generation blob.Generation) {
 	if *noted == nil {
 		*noted = map[int]blob.Generation{}
 	}
-	(*noted)[step] = at
-	return true
+	(*noted)[step] = generation
 }
 
 // notePauses records whether the trial is paused, and which claims were given back for a pause. Call it when all
@@ -186,17 +178,18 @@ func (t *Listed) notePauses() {
 	t.Resumed = step > 0 && !t.Paused
 }
 
-// noteObject records that the claim has an object of this kind, with this generation.
-func (c *ListedClaim) noteObject(part sweep.Part, at blob.Generation) {
+// noteObject records that the claim has an object of this kind. Of a checkpoint that was emptied it only records that
+// there was one.
+func (c *ListedClaim) noteObject(part sweep.Part, object blob.Attrs) {
 	switch part {
 	case sweep.PartClaim:
-		c.Made = at
+		c.Made = object.Generation
 	case sweep.PartHeartbeat:
-		c.Beat = int64(at)
+		c.Beat = int64(object.Generation)
 	case sweep.PartRelease:
 		c.Released = true
 	case sweep.PartCheckpoint:
-		c.Saved = true
+		c.Saved, c.Kept = true, c.Kept || object.Size > 0
 	case sweep.PartCurve:
 		c.Curve = true
 	}

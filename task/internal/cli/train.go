@@ -214,7 +214,7 @@ func (w *Setup) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, 
 }
 
 // predictedPrivate returns an estimate of the trainer's private memory in bytes, by the formula with which the launcher
-// plans. It includes the scores of valid if trees were evaluated one by one.
+// plans. It includes the scores of valid if trees were evaluated one by one, as early stopping needs, too.
 func predictedPrivate(ds *dataset.Dataset, q fit.Request) int64 {
 	features := make([]int, len(ds.Manifest.Features))
 	for i := range features {
@@ -261,9 +261,8 @@ func readParams(file string, label *dataset.LabelInfo, note func(string)) (gbt.P
 	delete(values, "metric")
 
 	// Without an objective in the file, the label decides.
-	if _, ok := values["objective"]; !ok && label.Kind != dataset.Binary {
-		values["objective"] = map[dataset.LabelKind]string{dataset.Regression: "regression",
-			dataset.Classes: "multiclass"}[label.Kind]
+	if _, given := values["objective"]; !given && label.Kind != dataset.Binary {
+		values["objective"] = objectives[label.Kind]
 	}
 
 	params, err := gbt.ParseParams(values)
@@ -317,6 +316,9 @@ func readParams(file string, label *dataset.LabelInfo, note func(string)) (gbt.P
 	return params, append(metrics, metric.Standard(params.Objective)...), nil
 }
 
+// objectives are those of labels that are not binary, which is the trainer's default.
+var objectives = map[dataset.LabelKind]string{dataset.Regression: "regression", dataset.Classes: "multiclass"}
+
 // at returns err with its position in the parameter file, that of the key path; err itself if there is no file.
 func at(doc *strictyaml.Document, path string, err error) error {
 	if doc == nil {
@@ -366,8 +368,8 @@ func (w *Setup) printData(ds *dataset.Dataset, p gbt.Params, threads int) {
 		p.NumLeaves, p.LearningRate, threads)
 }
 
-// treePrinter returns a function that is called after every tree and prints about twenty progress lines over so many
-// trees. name is that of the metric by which trees are evaluated.
+// treePrinter returns a function that is called after every tree. It prints a progress line after the first tree, and
+// about twenty others over so many trees. name is that of the metric by which trees are evaluated.
 func (w *Setup) treePrinter(trees int, name string) func(gbt.Progress) error {
 	every := max(trees/20, 1)
 	var took time.Duration
@@ -375,7 +377,8 @@ func (w *Setup) treePrinter(trees int, name string) func(gbt.Progress) error {
 
 	return func(p gbt.Progress) error {
 		took += p.Took
-		if grown++; p.Tree%every != 0 && grown != 1 {
+		grown++
+		if p.Tree%every != 0 && grown != 1 {
 			return nil
 		}
 

@@ -38,7 +38,7 @@ type Keeper struct {
 	// Prefix begins the names of this keeper's own checkpoints, which no other keeper writes. There are three such
 	// names: for the last two checkpoints and for the one being written.
 	Prefix string
-	// Every is the longest time that a training may go unsaved.
+	// Every is the longest time that a training may go unsaved, unless saving itself takes long: protocol.Unsaved.
 	Every time.Duration
 	// Soon saves more often at first, from the first tree on, for a training that may vanish without notice.
 	Soon bool
@@ -129,8 +129,8 @@ func (k *Keeper) Offer(ctx context.Context, c *gbt.Checkpoint) {
 	// A process told to stop saves what it has; otherwise a save waits until it is worth its cost.
 	limit := saveLimit
 	if ctx.Err() != nil {
-		limit = lastLimit
-		if ctx = context.WithoutCancel(ctx); k.Last != nil {
+		limit, ctx = lastLimit, context.WithoutCancel(ctx)
+		if k.Last != nil {
 			ctx = k.Last
 		}
 	} else if time.Since(k.at) < protocol.Unsaved(k.trainedUntilSave(), k.Every, k.took) {

@@ -45,8 +45,8 @@ func (w *Worker) rules() protocol.Task {
 	// the first trials of an adaptive search inform all later ones, so they start first
 	case p.Open():
 		t.Start = w.Task % trials
-	case tasks > 0:
-		t.Start = w.Task % tasks * trials / tasks
+	case tasks > 0: // spread evenly over the trials
+		t.Start = (w.Task % tasks) * trials / tasks
 	}
 	return t
 }

@@ -210,7 +210,8 @@ func (w *Worker) release(ctx context.Context, claim *sweep.Claim) {
 	}
 }
 
-// dropCheckpoints deletes the checkpoints of a trial. Any that remain do no harm; they are deleted with the sweep.
+// dropCheckpoints empties the checkpoints of a trial. A failure is only logged: any that remain do no harm, and are
+// deleted with the sweep.
 func (w *Worker) dropCheckpoints(ctx context.Context, trial int) {
 	k := keep.Keeper{Place: w.trials.Checkpoints(trial, gbt.MaxCheckpointBytes)}
 	if err := k.Clear(ctx); err != nil {

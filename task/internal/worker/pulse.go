@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -19,6 +20,9 @@ var (
 	// An earlier holder of the trial was taken for dead, came back and ended it.
 	errEndedElsewhere = errors.New("another task has ended the trial")
 )
+
+// causes has the errors for the reasons why a holder has lost its trial. That the sweep is over has several.
+var causes = map[protocol.Why]error{protocol.Superseded: errSuperseded, protocol.EndedElsewhere: errEndedElsewhere}
 
 // pulse keeps a claim alive while its trial trains, and stops the training when the sweep no longer wants it.
 type pulse struct {
@@ -115,8 +119,7 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 	})
 
 	if do.Do == protocol.Abort {
-		abort(map[protocol.Why]error{protocol.Over: over, protocol.Superseded: errSuperseded,
-			protocol.EndedElsewhere: errEndedElsewhere}[do.Why])
+		abort(cmp.Or(over, causes[do.Why]))
 	}
 	return failed
 }
@@ -142,8 +145,9 @@ func (w *Worker) beatStep(ctx context.Context, action protocol.Action, h sweep.H
 	return answer, err
 }
 
-// beatLimit returns how long one step of a heartbeat may take: a ninth of the takeover time, or a heartbeat's interval
-// if that is longer. So even if all four steps hang, the next heartbeat is on its way well before the takeover time.
+// beatLimit returns how long one step of a heartbeat may take: a ninth of the takeover time or, if that is longer, a
+// heartbeat's interval or a second. Of the usual takeover times the ninth is the longest. So even if all four steps
+// hang, the next heartbeat is on its way well before the takeover time.
 func (w *Worker) beatLimit() time.Duration {
 	const least, share = time.Second, 9
 	return max(least, w.heartbeat(), time.Duration(w.plan.Takeover)/share)

@@ -131,6 +131,7 @@ func (c *climbing) step(ctx context.Context, op protocol.Op, rung int) (answer p
 		if err != nil {
 			return answer, err
 		}
+		// The last of the rungs where it was paused, and of those that its checkpoint has passed.
 		for at := range listed.Rungs {
 			_, paused := listed.Pauses[at]
 			if at > answer.Rung && (paused || at <= c.trees) {
@@ -164,7 +165,8 @@ func (c *climbing) step(ctx context.Context, op protocol.Op, rung int) (answer p
 		return protocol.Answer{Standing: standingOf(c.rung)}, nil
 
 	case protocol.CreateRung:
-		if answer.Yes, err = c.trials.CreateRung(ctx, *c.rung); answer.Yes {
+		answer.Yes, err = c.trials.CreateRung(ctx, *c.rung)
+		if answer.Yes {
 			c.Log.Info("rung", "trial", trial, "trees", rung, "score", c.rung.Score, "pause", c.rung.Pause,
 				"reason", c.rung.Reason)
 		}

@@ -180,7 +180,7 @@ func (d *deciding) step(ctx context.Context, action protocol.Action) (answer pro
 			}
 			d.gathered = true
 		}
-		if answer.Yes = d.propose(); answer.Yes {
+		if d.propose() {
 			answer.Yes, err = d.findParent(ctx)
 		}
 

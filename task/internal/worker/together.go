@@ -152,7 +152,7 @@ func (c *claiming) help(ctx context.Context, trial, number int) bool {
 
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
-	c.assistant = &assistant{number, member, stop, done}
+	c.assistant = &assistant{claim: number, team: member, stop: stop, done: done}
 	go func() {
 		defer close(done)
 		defer release()

@@ -297,7 +297,8 @@ func (w *Worker) fullRequest(ctx context.Context, trial int, decided sweep.Param
 func (w *Worker) setRows(trial int, request fit.Request) fit.Request {
 	request.Rows, request.Valid = w.plan.RowsOf(trial)
 	final, ok := w.plan.Final()
-	if request.Final = ok && trial == final; request.Final {
+	request.Final = ok && trial == final
+	if request.Final {
 		request.Bag = w.plan.Spec.Bag()
 	}
 	request.Program = w.Version
@@ -346,7 +347,8 @@ func (t *training) fit(trialCtx context.Context, request fit.Request) (*fit.Eval
 			t.keeper.Offer(t.ctx, c)
 			return t.damage // trees grown from here on would be wasted
 		}
-		if t.keeper.Save(t.ctx, c); t.damage != nil {
+		t.keeper.Save(t.ctx, c)
+		if t.damage != nil {
 			return t.damage
 		}
 		return &pausedError{t.pauseAt}

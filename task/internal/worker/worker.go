@@ -294,7 +294,8 @@ func (w *Worker) tell(why error, refused bool) {
 		return
 	}
 	var t *sweep.Trouble
-	if w.told = why != nil; w.told {
+	w.told = why != nil
+	if w.told {
 		t = &sweep.Trouble{Format: sweep.FormatVersion, Sweep: w.Sweep, Task: w.Task, Version: w.Version,
 			Text: sweep.CutReason(program.Redact(why.Error())), Refused: refused, At: time.Now().UTC()}
 	}
