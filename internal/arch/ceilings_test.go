@@ -30,10 +30,10 @@ var ceilings = map[string]int{
 	"internal/cloud/idtoken":       197,
 	"internal/cloud/inspect":       262,
 	"internal/cloud/pubsub":        53,
-	"internal/dataset":             4144,
-	"internal/dataset/cell":        2232,
+	"internal/dataset":             4145,
+	"internal/dataset/cell":        2238,
 	"internal/dataset/datasettest": 190,
-	"internal/dataset/encode":      2586,
+	"internal/dataset/encode":      2587,
 	"internal/dataset/ingest":      5183,
 	"internal/dataset/segment":     216,
 	"internal/dataset/table":       3610,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_029
+const maxLines = 89_037
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -274,7 +274,8 @@ func (t *LevelTable) check(number, classes int) error {
 }
 
 // check checks the column's name, and that a part takes of its column what the column's kind has: hours and weekdays
-// are of times, and there are no ranges of categories. Bounds must ascend, and there may be maxPartBounds of them.
+// are of times, and there are no ranges of categories. Bounds must ascend, and there may be at most maxPartBounds of
+// them.
 func (p *Part) check() error {
 	if err := CheckColumnName(p.Column); err != nil {
 		return err
@@ -340,7 +341,8 @@ func (d *Derived) check(kind Kind, tables []LevelTable) error {
 	return nil
 }
 
-// check checks that the order is known. Only an order by time has a column or a delay; only others have several copies.
+// check checks that the order is known. Only an order by time has a column, which it needs, or a delay. Only others
+// have several copies, at most MaxCopies.
 func (o *Ordering) check() error {
 	switch {
 	case o.By != OrderTime && o.By != OrderRandom && o.By != OrderGroup:

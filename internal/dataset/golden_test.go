@@ -412,9 +412,15 @@ func TestFindWithoutLevels(t *testing.T) {
 	}
 }
 
+// damagedFile is the contents of a file, and part of the error with which it must be refused.
+type damagedFile struct {
+	file []byte
+	want string
+}
+
 // damagedLevels returns levels files that are laid out well, but do not have what two tables of 70 and 30 levels need,
-// of which the second has recency. want is part of the error. l has the right levels.
-func damagedLevels(l *Levels) map[string]struct{ file, want any } {
+// of which the second has recency. l has the right levels.
+func damagedLevels(l *Levels) map[string]damagedFile {
 	fields := levelFields(true, true)
 	as := func(change func(fields []arrowField) []arrowField) []byte {
 		layout := newLayout(change(slices.Clone(fields)), nil, int64(l.Len()), nil)
@@ -429,7 +435,7 @@ func damagedLevels(l *Levels) map[string]struct{ file, want any } {
 		return bad.Encode()
 	}
 	const columns = "its columns are not hash, sum and rows"
-	return map[string]struct{ file, want any }{
+	return map[string]damagedFile{
 		"nothing":        {[]byte{}, ""},
 		"no Arrow":       {[]byte(strings.Repeat("levels", 100)), "an Arrow file begins with ARROW1"},
 		"one level more": {with(func(bad *Levels) { bad.Append(l, 99) }), "101 levels where the tables have 100"},
@@ -477,7 +483,7 @@ func TestDamagedLevelsAreRefused(t *testing.T) {
 		}
 	}
 	for name, tc := range damagedLevels(l) {
-		check(name, tc.file.([]byte), tables, tc.want.(string))
+		check(name, tc.file, tables, tc.want)
 	}
 	for n := 0; n < len(good); n += 64 {
 		check(fmt.Sprintf("cut off at byte %d", n), good[:n], tables, "")

@@ -303,7 +303,8 @@ const (
 // TargetsFile is the name of a split's targets in a dataset's folder.
 func TargetsFile(split string) string { return split + "/" + targetsFile }
 
-// fileNames returns the names of all files that such a dataset has, in the order of Manifest.Files.
+// fileNames returns the names of all files that such a dataset has, in the order of Manifest.Files. Tables without
+// levels have no levels file, since an Arrow file of no rows is refused.
 func (m *Manifest) fileNames() []string {
 	var names []string
 	for _, s := range m.Splits {

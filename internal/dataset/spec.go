@@ -253,6 +253,7 @@ func ParseSpec(file string, data []byte) (*Spec, error) {
 		s.Missing = DefaultMissing()
 	}
 
+	// The order matters: the last but one uses the order of the statistics that checkEncodings has filled in.
 	for _, check := range []func() error{s.checkColumns, s.checkSource, s.checkLabel, s.checkSplit, s.checkNumbers,
 		s.checkEncodings, s.checkMaturity, s.checkContract} {
 		if err := check(); err != nil {

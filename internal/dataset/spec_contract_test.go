@@ -63,7 +63,7 @@ func TestContractExpects(t *testing.T) {
 }
 
 // TestMaturityOfLabels checks which column has the rows' times and which delay follows, for labels that become final
-// late, and that contradictions in the spec are refused.
+// late, and that contradictions in the spec are refused. want is part of the error, or empty if there must be none.
 func TestMaturityOfLabels(t *testing.T) {
 	byTime := "split: {by: time, column: ts, train: 0.8, valid: 0.2}\n"
 	for name, tc := range map[string]struct {
@@ -114,8 +114,9 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestTablesAndQueries checks the queries that select rows of BigQuery, for tables and queries as sources. A want that
-// begins with ! is part of an error.
+// TestTablesAndQueries checks the queries that select rows of BigQuery, for tables and queries as sources. Those of
+// several places or days are joined with | in the table below, and a want that begins with ! is part of an error. The
+// day is 2026-11-03. A source of queries alone is remote, and nothing of it is on this machine.
 func TestTablesAndQueries(t *testing.T) {
 	newest := time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC)
 	for source, want := range map[string]string{
@@ -156,12 +157,14 @@ func TestTablesAndQueries(t *testing.T) {
 			queries = append(queries, p.Query)
 		}
 		if !slices.Equal(queries, strings.Split(want, "|")) || !s.Source.AnyRemote() || s.Source.AnyLocal() {
-			t.Errorf("%s: queries %q, expected %q, none of this machine", source, queries, want)
+			t.Errorf("%s: queries %q, a remote place %t, a local one %t; want %q, true and false", source, queries,
+				s.Source.AnyRemote(), s.Source.AnyLocal(), want)
 		}
 	}
 }
 
-// A dataset whose levels are missing or cut off is refused when it is opened, not when a model of it is to predict.
+// TestOpenMissesLevels checks that a dataset whose levels are missing or cut off is refused when it is opened, not when
+// a model of it is to predict.
 func TestOpenMissesLevels(t *testing.T) {
 	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 600})
 	if len(m.Tables) == 0 {

@@ -85,10 +85,11 @@ type KeySpec []string
 // nested are found; as the word none, which is an empty mapping, no column falls back to another.
 type BackOffSpec map[string]string
 
-// UnmarshalText reads the words auto and none.
+// UnmarshalText reads the words auto, which is nil, and none, which is an empty mapping.
 func (b *BackOffSpec) UnmarshalText(word []byte) error {
 	none, err := isNone(word, "back_off", " such as {campaign_id: advertiser_id}")
-	if *b = nil; none {
+	*b = nil
+	if none {
 		*b = BackOffSpec{}
 	}
 	return err
@@ -139,7 +140,8 @@ const (
 	maxSpecLevels = 28_000_000
 )
 
-// checkEncodings checks the numbers, the keys, the columns that others fall back to, and the order of the statistics.
+// checkEncodings checks all keys of encodings: those of single columns, the keys of several, the numbers, the columns
+// that others fall back to, and the order of the statistics. It also checks what is derived from times.
 func (s *Spec) checkEncodings() error {
 	if err := s.checkEncodedColumns(); err != nil {
 		return err

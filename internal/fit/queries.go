@@ -37,7 +37,8 @@ func CheckRanking(objective string, m *dataset.Manifest, valid bool) error {
 	return nil
 }
 
-// checkWhole reports an error that wraps ErrQueries if rows of a query are both in train and in valid.
+// checkWhole reports an error that wraps ErrQueries if rows of a query are both in train and in valid, which both have
+// groups.
 func (t *Table) checkWhole(train *gbt.Data, valid *HeldOut) error {
 	trained := make(map[uint64]struct{})
 	for i := range train.Used() {

@@ -10,8 +10,9 @@ import (
 )
 
 // TestQueriesOfCopies stages a dataset with three copies of train, each in another random order of its queries. A
-// query's rows in each copy must be a query of their own, which keeps the hash of the query in the first copy and has
-// the same rows joined with another split. A ranking must train and cross-validate on such a dataset.
+// query's rows in each copy must be a query of their own, which keeps the hash of the query in the first copy, and so
+// must rows of another split that are joined. A ranking must train on such a dataset. There must be folds at random and
+// by group, but none forward in time.
 func TestQueriesOfCopies(t *testing.T) {
 	const copies = 3
 	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 3000, Split: byUser,
@@ -51,7 +52,7 @@ func TestQueriesOfCopies(t *testing.T) {
 		}
 	}
 
-	// Train and cross-validate.
+	// Train, and divide train into folds.
 	q := ranking(t)
 	if got := must.Get(table.Train(t.Context(), q))(t); !(got.Score > 0.5) {
 		t.Errorf("NDCG is %v, want it above .5", got.Score)

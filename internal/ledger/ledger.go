@@ -221,17 +221,17 @@ func countMachines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 	events := listChanges(hosts, tasks)
 	u.from, u.to = events[0].at, events[len(events)-1].at
 	perVM, vms := max(z.TasksPerVM, 1), max(z.VMs, 1)
-	host, alive, starting := 0, 0, 0
+	liveHosts, liveTasks, starting := 0, 0, 0
 	for i, e := range events {
 		if i > 0 {
-			machines := min(max(host, (alive+perVM-1)/perVM), vms)
+			machines := min(max(liveHosts, (liveTasks+perVM-1)/perVM), vms)
 			if seconds := e.at.Sub(events[i-1].at).Seconds(); seconds > 0 {
 				u.most = max(u.most, machines)
 				u.seconds += float64(machines) * seconds
 				u.lead += float64(min(starting, machines)) * seconds
 			}
 		}
-		host, alive, starting = host+e.hosts, alive+e.tasks, starting+e.starting
+		liveHosts, liveTasks, starting = liveHosts+e.hosts, liveTasks+e.tasks, starting+e.starting
 	}
 
 	return u

@@ -33,15 +33,18 @@ type testSweep struct {
 	results map[int]sweep.Result
 }
 
-// newTestSweep plans a sweep on vms machines with perVM tasks each. A machine costs 3.60 USD an hour, so a
+// size says how many trials a sweep has, and on how many machines with how many tasks each.
+type size struct{ trials, vms, perVM int }
+
+// newTestSweep plans a sweep of this size. A machine costs 3.60 USD an hour, so a
 // machine-second costs 0.1 cents; it runs for 10 s before its first claim, and a silent task is taken over after 90 s.
-func newTestSweep(t testing.TB, trials, vms, perVM int) *testSweep {
+func newTestSweep(t testing.TB, z size) *testSweep {
 	p := &sweep.Plan{Sweep: "night-1", Created: began, Takeover: sweep.Duration(90 * time.Second),
 		Heartbeat: sweep.Duration(10 * time.Second),
-		Sizing:    sweep.Sizing{VMs: vms, TasksPerVM: perVM, Tasks: vms * perVM},
-		Quote: &sweep.Quote{Hourly: 3.6, VMs: vms, LeadTime: sweep.Range{Low: 5, Expected: 10, High: 20},
+		Sizing:    sweep.Sizing{VMs: z.vms, TasksPerVM: z.perVM, Tasks: z.vms * z.perVM},
+		Quote: &sweep.Quote{Hourly: 3.6, VMs: z.vms, LeadTime: sweep.Range{Low: 5, Expected: 10, High: 20},
 			Reserve: 60}}
-	for i := range trials {
+	for i := range z.trials {
 		p.Trials = append(p.Trials, sweep.Trial{Number: i})
 	}
 	return &testSweep{t: t, store: blob.Memory(), plan: p, results: map[int]sweep.Result{}}
@@ -91,7 +94,7 @@ func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
 // TestNothingYet checks that a sweep without a claim has no attempts and has cost nothing.
 func TestNothingYet(t *testing.T) {
-	l := newTestSweep(t, 3, 2, 2).read(100)
+	l := newTestSweep(t, size{trials: 3, vms: 2, perVM: 2}).read(100)
 	if l.MachineSeconds != 0 || len(l.Attempts) != 0 {
 		t.Errorf("a sweep without a claim: got %+v; want no attempts and no machine time", l)
 	}
@@ -171,7 +174,7 @@ func TestMachinesAreCounted(t *testing.T) {
 		}, 500 + 10, 10, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newTestSweep(t, 5, 2, 2)
+			w := newTestSweep(t, size{trials: 5, vms: 2, perVM: 2})
 			tc.write(w)
 			l := w.read(tc.at)
 			if !near(l.MachineSeconds, tc.seconds) || !near(l.LeadSeconds, tc.lead) || !near(l.Cost, tc.seconds*0.001) {
@@ -192,7 +195,7 @@ func TestAFinalTrainingKeepsItsMachines(t *testing.T) {
 		0: 110 + 130 + 150 + 90,
 		1: 110 + 130 + 150 + 90, 2: 110 + 130 + 240 + 90, 3: 110 + 240 + 240 + 90, 4: 240 + 240 + 240 + 90,
 	} {
-		w := newTestSweep(t, 4, 4, 1)
+		w := newTestSweep(t, size{trials: 4, vms: 4, perVM: 1})
 		w.plan.Trials[3].Refit = true
 		w.plan.Spec.Final = &sweep.Final{Rows: sweep.FinalAll, Machines: machines}
 		for trial, host := range []string{"a", "b", "c"} {
@@ -213,7 +216,7 @@ func TestAFinalTrainingKeepsItsMachines(t *testing.T) {
 func TestMachinesThatCannotHelpLeave(t *testing.T) {
 	// Host a runs from 0 s. If b finished alone, a leaves at 160 s, when b begins, plus 2 * 90 s. b runs 850 s.
 	for took, want := range map[int]float64{1: 340 + 850, 2: 1000 + 850} {
-		w := newTestSweep(t, 2, 2, 1)
+		w := newTestSweep(t, size{trials: 2, vms: 2, perVM: 1})
 		w.plan.Trials[1].Refit = true
 		w.plan.Spec.Final = &sweep.Final{Rows: sweep.FinalAll, Machines: 2}
 		w.claim(attempt{}, "a", 10)
@@ -231,7 +234,7 @@ func TestMachinesThatCannotHelpLeave(t *testing.T) {
 
 // TestHowAttemptsEnd checks each way in which an attempt can end, and how long it took.
 func TestHowAttemptsEnd(t *testing.T) {
-	w := newTestSweep(t, 6, 1, 4)
+	w := newTestSweep(t, size{trials: 6, vms: 1, perVM: 4})
 
 	// Trial 0 is finished, and trial 1 released.
 	w.claim(attempt{}, "a", 10)
@@ -252,7 +255,7 @@ func TestHowAttemptsEnd(t *testing.T) {
 	w.beat(attempt{trial: 4}, 70)
 	w.result(attempt{trial: 4}, 200)
 
-	// Trial 5 waited at a rung, was resumed and released.
+	// Trial 5 waited at a rung, at 9 trees, was resumed and released.
 	w.claim(attempt{trial: 5, task: 2}, "a", 10)
 	w.beat(attempt{trial: 5}, 20)
 	w.put(sweep.Names(w.plan.Sweep).Pause(5, 9), struct{}{})
@@ -260,7 +263,8 @@ func TestHowAttemptsEnd(t *testing.T) {
 	w.claim(attempt{trial: 5, claim: 1, task: 2}, "a", 30)
 	w.put(sweep.Names(w.plan.Sweep).Release(5, 1), struct{}{})
 
-	// Each attempt: trial/claim, end, seconds.
+	// Each attempt: trial/claim, end, seconds. They last until the last beat or the result, and a running one until
+	// now.
 	l := w.read(300)
 	var got []string
 	for _, a := range l.Attempts {
@@ -276,7 +280,7 @@ func TestHowAttemptsEnd(t *testing.T) {
 // TestDamage writes claims and heartbeats that are damaged or name another sweep or trial. They must cost nothing, and
 // the claims must be counted as unreadable.
 func TestDamage(t *testing.T) {
-	w := newTestSweep(t, 6, 1, 4)
+	w := newTestSweep(t, size{trials: 6, vms: 1, perVM: 4})
 	w.claim(attempt{}, "a", 10)
 	w.result(attempt{}, 50)
 	before := w.read(300)
@@ -300,7 +304,7 @@ func TestDamage(t *testing.T) {
 
 // TestReadsOnlyWhatHasChanged counts the objects that a Reader opens: only those that are new or were written again.
 func TestReadsOnlyWhatHasChanged(t *testing.T) {
-	w := newTestSweep(t, 3, 1, 4)
+	w := newTestSweep(t, size{trials: 3, vms: 1, perVM: 4})
 	var opened atomic.Int64
 	store := blobtest.Before(w.store, blobtest.Open, func(context.Context, string) error {
 		opened.Add(1)
@@ -330,7 +334,7 @@ func TestReadsOnlyWhatHasChanged(t *testing.T) {
 
 // TestAFailedReadIsRepeated fails to open objects once, and expects the next Read to open them again.
 func TestAFailedReadIsRepeated(t *testing.T) {
-	w := newTestSweep(t, 3, 1, 4)
+	w := newTestSweep(t, size{trials: 3, vms: 1, perVM: 4})
 	away, opened := errors.New("away"), atomic.Int64{}
 	store := blobtest.Before(w.store, blobtest.Open, func(context.Context, string) error {
 		opened.Add(1)
@@ -354,7 +358,7 @@ func TestAFailedReadIsRepeated(t *testing.T) {
 // randomSweep makes a sweep with random trials that are claimed, lost and taken over, on up to four hosts.
 func randomSweep(t testing.TB, seed uint64) *testSweep {
 	r := rand.New(rand.NewPCG(seed, 7))
-	w := newTestSweep(t, 1+r.IntN(12), 1+r.IntN(3), 1+r.IntN(3))
+	w := newTestSweep(t, size{trials: 1 + r.IntN(12), vms: 1 + r.IntN(3), perVM: 1 + r.IntN(3)})
 	for trial := range w.plan.Trials {
 		when, task := r.Float64()*500, r.IntN(w.plan.Sizing.Tasks)
 		claims := 1 + r.IntN(3)
@@ -501,7 +505,7 @@ func TestMachinesWithoutClaimsAreCounted(t *testing.T) {
 			}, 400 * 0.001},
 		"begun in the future": {ledger.MinimumUsage{Submitted: at(0), Began: at(900)}, func(*testSweep) {}, 0},
 	} {
-		w := newTestSweep(t, 4, 2, 2)
+		w := newTestSweep(t, size{trials: 4, vms: 2, perVM: 2})
 		tc.write(w)
 		seen := w.read(500)
 		l := seen.AtLeast(w.plan, []ledger.MinimumUsage{tc.floor}, at(500))
@@ -515,7 +519,7 @@ func TestMachinesWithoutClaimsAreCounted(t *testing.T) {
 // TestAFloorIsAtItsJobsPrice checks AtLeast for a fallback job: its machines cost the fallback's price, 36 USD an hour,
 // and there are as many as its five tasks need, three of two tasks each, though five are allowed.
 func TestAFloorIsAtItsJobsPrice(t *testing.T) {
-	w := newTestSweep(t, 4, 2, 2)
+	w := newTestSweep(t, size{trials: 4, vms: 2, perVM: 2})
 	w.plan.Fallback = []sweep.Sizing{{VMs: 5, TasksPerVM: 2, Tasks: 5}}
 	w.plan.Spec.Machine.Fallback = []sweep.Fallback{{Type: "n2d-highmem-64"}}
 	w.plan.Quote.Fallback = []sweep.FallbackPrice{{Hourly: 36}}
@@ -535,7 +539,7 @@ func TestAFloorIsAtItsJobsPrice(t *testing.T) {
 // plan. Their machines must count only until now, or until a takeover (90 s) after the sweep's end. The attempt with
 // the result is finished all the same, and the other one silent.
 func TestAForgedEndStopsWithTheSweep(t *testing.T) {
-	w := newTestSweep(t, 2, 2, 1)
+	w := newTestSweep(t, size{trials: 2, vms: 2, perVM: 1})
 	w.claim(attempt{}, "a", 30)
 	w.result(attempt{}, 1e7)
 	w.claim(attempt{trial: 1, task: 1}, "b", 30)
@@ -564,7 +568,7 @@ func TestAForgedEndStopsWithTheSweep(t *testing.T) {
 // TestAJobNobodyWroteDownIsNone has a claim that names a fallback job, which is ten times as dear. It must cost what
 // the sweep's own machines do until that job has been recorded.
 func TestAJobNobodyWroteDownIsNone(t *testing.T) {
-	w := newTestSweep(t, 4, 1, 2)
+	w := newTestSweep(t, size{trials: 4, vms: 1, perVM: 2})
 	w.plan.Job = "projects/p/locations/l/jobs/night-1"
 	w.plan.Fallback = []sweep.Sizing{{VMs: 5, TasksPerVM: 2, Tasks: 5}}
 	w.plan.Spec.Machine.Fallback = []sweep.Fallback{{Type: "n2d-highmem-64"}}

@@ -109,7 +109,8 @@ func cutIntoBins(values []Distinct, bins int) []float64 {
 			bounds = append(bounds, boundBetween(v.X, next.X))
 			filled = 0
 			if !heavy(v) {
-				if shared--; shared > 0 {
+				shared--
+				if shared > 0 {
 					target = float64(light) / float64(shared)
 				}
 			}

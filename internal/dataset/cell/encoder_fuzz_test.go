@@ -69,7 +69,8 @@ func levelsFor(e *dataset.Encoding, rng *rand.Rand) *dataset.Levels {
 		known := []uint64{encode.Text("7"), encode.Text("Ulm"), encode.Missing()}
 		hashes := make([]uint64, t.Levels)
 		for i := range hashes {
-			if hashes[i] = rng.Uint64(); i < len(known) {
+			hashes[i] = rng.Uint64()
+			if i < len(known) {
 				hashes[i] = encode.Join(encode.Level(), known[i])
 			}
 		}

@@ -85,8 +85,11 @@ func ReadAs(f dataset.Format, v *dataset.Values, t *Markers) (dataset.Values, *V
 			var sec, nsec int64
 			sec, nsec, ok = parseTime(text, order)
 			out.Int[i], out.Null[i] = sec*1e6+nsec/1e3, missing
-		} else if out.Float[i], _, ok = parseMarked(text, marks); missing {
-			out.Float[i] = math.NaN()
+		} else {
+			out.Float[i], _, ok = parseMarked(text, marks)
+			if missing {
+				out.Float[i] = math.NaN()
+			}
 		}
 		if !ok && !missing {
 			return out, &ValueError{i, fmt.Sprintf("%.40q cannot be read in the column's format, %s", text, f)}
@@ -97,17 +100,21 @@ func ReadAs(f dataset.Format, v *dataset.Values, t *Markers) (dataset.Values, *V
 
 // Recogniser finds out in which format all texts of a column are. Add is called for each text, and then Formats.
 type Recogniser struct {
-	RuledOut  bool    // no further text can give the column a format
-	Semicolon bool    // divides the columns, where a decimal mark is often a comma
+	// Semicolon says that a semicolon divides the columns, where a decimal mark is often a comma. The caller sets it.
+	Semicolon bool
+
+	RuledOut bool   // no further text can give the column a format
+	Example  string // a text that is in a format, and neither a plain number nor a time that is read in one way
+
+	Agreed int            // texts before Odd
+	Odd    string         // the text that ruled out the last format
+	Almost dataset.Format // the first of the formats that all texts before Odd were in
+
 	cannot    [4]bool // the formats that are ruled out, in the order of formats
 	bare      bool    // some text has no unit
 	short     bool    // some whole number of up to three digits has no mark
-	unit      string
-	ambiguous string // a number in two formats
-	Example   string // a text that is in a format, and neither a plain number nor a time that is read in one way
-	Agreed    int    // texts before Odd
-	Odd       string // the text that ruled out the last format, Almost
-	Almost    dataset.Format
+	unit      string  // of the last text that has one
+	ambiguous string  // a text that is a number in two formats, one with a point if there is any
 }
 
 // Add observes a text that does not stand for a missing value. It rules out the formats in which the text cannot be
@@ -118,7 +125,7 @@ func (r *Recogniser) Add(text string) {
 	}
 	text = Trim(text)
 	_, form := ParseNumber(text)
-	before := max(0, slices.Index(r.cannot[:], false))
+	possible := max(0, slices.Index(r.cannot[:], false)) // the first format that all texts before were in
 	unit, numbers := r.ruleOut(text, form)
 
 	// A column has one unit: $ and € together are texts.
@@ -130,10 +137,10 @@ func (r *Recogniser) Add(text string) {
 	} else {
 		r.unit = strings.Clone(unit)
 	}
-	// 12 % and a bare 12 are not known to be the same kind of number.
+	// 12 % and a bare 12 are not known to be the same kind of number. A bare 12 among $12 is taken for dollars.
 	r.RuledOut = r.cannot == [4]bool{true, true, true, true} || r.unit == "%" && r.bare
 	if r.RuledOut {
-		r.Odd, r.Almost = strings.Clone(text), formats[before]
+		r.Odd, r.Almost = strings.Clone(text), formats[possible]
 		return
 	}
 	r.Agreed++

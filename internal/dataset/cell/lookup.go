@@ -418,7 +418,8 @@ func (g *guide) findSlots(levels *dataset.Levels, t *dataset.LevelTable, hashes 
 	}
 }
 
-// hashesOfPart returns the hash that a part has in each row of the chunk, computed once per chunk.
+// hashesOfPart returns the hash that a part has in each row of the chunk, computed once per chunk. An error is a
+// *ValueError about the part's column.
 func (l *lookup) hashesOfPart(number int) ([]uint64, error) {
 	p := &l.parts[number]
 	if p.known {

@@ -71,7 +71,8 @@ func (r *PartReader) Hashes(v *dataset.Values, out []uint64) error {
 	}
 
 	numbers, buf, err := r.encoder.Numbers(v, r.x)
-	if r.x = buf; err != nil {
+	r.x = buf
+	if err != nil {
 		return err
 	}
 

@@ -61,7 +61,8 @@ func scanNumeral(s string) (n numeral, ok bool) {
 	// The exponent: e or E, a sign, and at least one digit.
 	if i < len(s) && s[i]|0x20 == 'e' {
 		n.exponent = true
-		if i++; i < len(s) && (s[i] == '-' || s[i] == '+') {
+		i++
+		if i < len(s) && (s[i] == '-' || s[i] == '+') {
 			n.exponentSigned = true
 			i++
 		}

@@ -47,7 +47,7 @@ var staged struct {
 // changed. The folder is removed when the test ends. Equal Options give equal datasets.
 func Dir(t testing.TB, o Options) (string, *dataset.Manifest) {
 	t.Helper()
-	if o.Edit != nil {
+	if o.Edit != nil { // a function cannot be part of the key below
 		return stage(t, o)
 	}
 
@@ -149,6 +149,7 @@ func Table(o Options) []byte {
 	fmt.Fprintln(&b, "user_id,campaign_id,site,hour,age,price,day,is_click,revenue")
 
 	for r := range o.Rows {
+		// A user has three rows on average.
 		user, campaign, site, hour := rng.IntN(o.Rows/3+2), rng.IntN(12), rng.IntN(40), rng.IntN(24)
 
 		// z is the log odds of a click; a row in five has no age.
@@ -175,7 +176,7 @@ func Table(o Options) []byte {
 	return b.Bytes()
 }
 
-// Data returns all rows of a split for the trainer.
+// Data returns all rows of a split for the trainer, in the split's own memory. It has no weights, groups or copies.
 func Data(m *dataset.Manifest, s *dataset.Split) *gbt.Data {
 	d := &gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Label: s.Label}
 	for i := range m.Features {

@@ -517,7 +517,8 @@ func (w *scratch) binned(values []float64) Column {
 	slices.SortFunc(levels, func(a, b level) int { return cmp.Compare(a.x, b.x) })
 
 	// Give each value the current bin. Quantile q is the value at row q*n/statisticBins of the sorted rows, and a bin
-	// ends at it. q is the first quantile that the rows so far do not reach.
+	// ends at it. q is the first quantile that the rows so far do not reach. If a quantile is the greatest value, the
+	// last bin is empty.
 	c := Column{Bins: 1, Data: make([]uint8, n)}
 	bins, rows, q := make([]uint8, len(levels)), 0, 1
 	for _, l := range levels {

@@ -48,8 +48,8 @@ func (m *Maker) sketchRecords(records []byte, b *block) {
 	dataset.Parallel(m.c.Threads, len(m.c.Keys), func(k int) {
 		var levels [batchRows]uint64
 		for from := 0; from < n; from += batchRows {
-			most := m.hashLevels(b, k, from, min(from+batchRows, n), &levels)
-			m.sketches[k].add(levels[:most])
+			count := m.hashLevels(b, k, from, min(from+batchRows, n), &levels)
+			m.sketches[k].add(levels[:count])
 		}
 	})
 }

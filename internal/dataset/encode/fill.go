@@ -417,7 +417,8 @@ func (f *filler) binKey(k, from, to int) {
 
 // reportProgress adds rows to those done and reports the sum.
 func (f *filler) reportProgress(rows int) {
-	if f.done += int64(rows); f.progress != nil {
+	f.done += int64(rows)
+	if f.progress != nil {
 		f.progress(f.done, f.total)
 	}
 }

@@ -61,7 +61,8 @@ func (w *testTable) run(t *testing.T) (bins [][][]uint8, m *Maker) {
 	w.c.Assign = func(bounds []float64) func([]float64, []uint8, uint8) {
 		return func(values []float64, bins []uint8, missing uint8) {
 			for i, x := range values {
-				if bins[i] = binOf(x, bounds); x != x {
+				bins[i] = binOf(x, bounds)
+				if x != x {
 					bins[i] = missing
 				}
 			}
@@ -240,7 +241,9 @@ func (w *testTable) reference() [][][]float64 {
 	return out
 }
 
-// drawTable makes a random table. It has few levels, so that rows see others of their level, and times repeat.
+// drawTable makes a random table, with weights, times, groups, delays and temporary files in some. It has few levels,
+// so that rows see others of their level, and times repeat. Of a part with 2, 8 or 14 values, Few says nothing, that
+// many, or 300, so that its numbers take two bytes.
 func drawTable(seed uint64) *testTable {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	w := &testTable{c: Config{

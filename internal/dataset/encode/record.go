@@ -28,7 +28,8 @@ type partLayout struct {
 const recordLabel = 4
 
 // newRecordLayout lays out records for a Config. Weight, time and group have a place only if they are needed. A part
-// with at most 65,535 values, by c.Few, gets a dictionary.
+// with at most 65,535 values, by c.Few, gets a dictionary: its slots have 1 + the number of a value in two bytes. The
+// numbers of at most 256 values, from 0 on, take one byte in a record.
 func newRecordLayout(c *Config) recordLayout {
 	l := recordLayout{weight: -1, time: -1, group: -1, width: 8}
 	if c.Weighted {
@@ -184,7 +185,8 @@ func (d *dictionary) number(value uint64) (number uint16, ok bool) {
 
 	i := value & mask
 	for ; d.slots[i] != 0; i = (i + 1) & mask {
-		if number = d.slots[i] - 1; d.values[number] == value {
+		number = d.slots[i] - 1
+		if d.values[number] == value {
 			return number, true
 		}
 	}

@@ -90,38 +90,36 @@ func (m *Maker) countLevels() {
 
 		// The range is of the levels' numbers of rows: 0, as for an unseen level, the median and the maximum.
 		t := m.tables[f.Key]
-		most, all := uint32(0), make([]uint32, 0, t.used)
+		all := make([]uint32, 0, t.used)
 		for j := range t.slots {
 			if t.slots[j].key != 0 {
-				most = max(most, t.slots[j].rows)
 				all = append(all, t.slots[j].rows)
 			}
 		}
 		slices.Sort(all)
+		most := 0.0
 		if len(all) > 0 {
-			f.Range = [3]float64{0, float64(all[(len(all)-1)/2]), float64(most)}
+			most = float64(all[len(all)-1])
+			f.Range = [3]float64{0, float64(all[(len(all)-1)/2]), most}
 		}
 		if m.countsSoFar(f.Key) {
 			return
 		}
 
-		f.Bounds = m.boundsOf(f, func() []float64 { return growingBounds(0, float64(most)-1, countFactor) })
+		f.Bounds = m.boundsOf(f, func() []float64 { return growingBounds(0, most-1, countFactor) })
 		assign := m.c.Assign(f.Bounds)
 		m.assign[i] = assign
 		if m.layout.group >= 0 {
 			m.rowsOf[f.Key] = make([]uint32, t.used)
-			for j := range t.slots {
-				if s := &t.slots[j]; s.key != 0 {
-					m.rowsOf[f.Key][s.number] = s.rows
-				}
-			}
 		}
-
 		m.counts[i] = [2][]uint8{make([]uint8, t.used), make([]uint8, t.used)}
 		for j := range t.slots {
 			s := &t.slots[j]
 			if s.key == 0 {
 				continue
+			}
+			if rows := m.rowsOf[f.Key]; rows != nil {
+				rows[s.number] = s.rows
 			}
 			value := []float64{float64(max(s.rows, 1)) - 1, float64(s.rows)} // in train, and elsewhere
 			for kind := range value {

@@ -32,8 +32,8 @@ func scoreByRate(_ context.Context, l *TrainingSet) ([]float64, error) {
 }
 
 // switchingLevels returns a search with one key of 500 levels, on 24,000 rows with times 0, 1, 2 and so on. The label
-// of a level is 1 with probability .1 or .9; each level switches from one to the other every period, at times of its
-// own. With period 0 no level ever switches.
+// of a level is 1 with probability .1 or .9; each level switches from one to the other every period, at one of seven
+// times within it. With period 0 no level ever switches.
 func switchingLevels(period float64) *Search {
 	const rows, levels = 24_000, 500
 	rng := rand.New(rand.NewPCG(11, 11))
@@ -413,7 +413,7 @@ func BenchmarkStatistics(b *testing.B) {
 		part := make([]uint64, rows)
 		for i := range part {
 			u := rng.Float64()
-			part[i] = Range(int(float64(n) * u * u * u))
+			part[i] = Range(int(float64(n) * u * u * u)) // cubed, so that few levels have most of the rows
 		}
 		r.Parts = append(r.Parts, part)
 	}
