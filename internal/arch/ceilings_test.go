@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            325,
 	"internal/metric":              2086,
 	"internal/must":                22,
-	"internal/nights":              3420,
+	"internal/nights":              3424,
 	"internal/nights/nightstest":   884,
 	"internal/notify":              429,
 	"internal/page":                2208,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_037
+const maxLines = 89_041
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -193,11 +193,12 @@ func (c *Column) measureNumbers(numbers []float64, labels []float32, share float
 	}
 }
 
-// news returns the share of tomorrow's rows that may have numbers beyond all earlier ones: a fifth if the numbers look
-// like ids that are given one after the other, else 0. Such numbers are whole and at least 50; they fill half of their
-// range or more; the range begins farther from 0 than it is wide; and all parts of it have about as many rows, so that
-// the middle half of the rows spans about half of it. A quantity, in contrast, has few rows at the ends of its range.
-func (c *Column) news() float64 {
+// newIDShare returns the share of tomorrow's rows that may have numbers beyond all earlier ones: a fifth if the numbers
+// look like ids that are given one after the other, else 0. Such numbers are whole, with at least 50 different ones.
+// They fill half of their range or more, and the range begins farther from 0 than it is wide. All parts of it have
+// about as many rows, so that the middle half of the rows spans about half of it. A quantity, in contrast, has few rows
+// at the ends of its range.
+func (c *Column) newIDShare() float64 {
 	width, half := c.quantile(steps)-c.quantile(0)+1, c.quantile(3*steps/4)-c.quantile(steps/4)
 	if !c.Whole || c.Distinct < 50 || 2*float64(c.Distinct) < width || c.quantile(0) < width ||
 		math.Abs(half/width-0.5) > 0.15 {

@@ -115,8 +115,8 @@ func (p *Profile) sameTable(other *Profile) bool {
 type comparison struct {
 	Request
 	night  *ingest.Night
-	p      *Profile
-	before []*Profile // oldest first
+	p      *Profile   // tonight's
+	before []*Profile // the accepted nights that are compared with, oldest first
 	last   *Profile   // the last of before
 	rules  dataset.ContractSpec
 	// noise is maxStandardErrors over the square root of the sampled rows. A share of the rows may differ by chance by

@@ -35,7 +35,7 @@ func (c *comparison) checkColumns() {
 	// A missing column with a new one like it was renamed. Each new column is used once.
 	pairable := len(gone) <= maxRenames && len(came) <= maxRenames
 	for _, old := range gone {
-		i := slices.IndexFunc(came, func(k *Column) bool { return pairable && alike(k, old) })
+		i := slices.IndexFunc(came, func(k *Column) bool { return pairable && couldBeSame(k, old) })
 		if i < 0 {
 			since, lacks := "the night before had it", func(p *Profile) bool { return p.column(old.Name) == nil }
 			if len(c.before) > 1 && !slices.ContainsFunc(c.before, lacks) {
@@ -62,8 +62,9 @@ func plural(kind ColumnKind) string {
 	return string(kind) + "s"
 }
 
-// alike reports whether two columns of different names could be the same one: by kind, missing values and distribution.
-func alike(a, b *Column) bool {
+// couldBeSame reports whether two columns of different names could be the same one: by kind, missing values and
+// distribution.
+func couldBeSame(a, b *Column) bool {
 	return a.Kind == b.Kind && a.Kind != None && math.Abs(a.Missing-b.Missing) < 0.1 && Distance(a, b) < 0.1
 }
 

@@ -45,27 +45,29 @@ func (c *comparison) checkLeaks() {
 			return old.Info, true
 		})
 		chance := maxStandardErrors * c.learnColumn(k.Name, func(k *Column) float64 { return k.InfoError }).center
-		switch {
-		case before.nights > 0 && (c.foundCode(CodeLabelRate) ||
+		rises := k.Info > before.hi+before.tolerance()*leakRises+max(2*before.spread, chance)
+		// A leak may fill a window of days day by day. Each night then makes the next one usual, by the highest value
+		// and the spread. The median and the median deviation follow more slowly.
+		grows := k.Info > max(before.hi, before.center+2*before.tolerance()*leakRises+max(4*before.steady, chance))
+		wrongLabels := c.foundCode(CodeLabelRate) ||
 			c.p.Label.Kind == dataset.Classes && c.foundCode(CodeLabelsLost) ||
-			c.fell && c.found(k.Name) && k.Info < leakCertain):
-			// Labels are wrong, perhaps those of one level. A leak would have left the number of positive labels as it
-			// was.
-		case before.nights > 0 && (k.Info > before.hi+before.tolerance()*leakRises+max(2*before.spread, chance) ||
-			// A leak may fill a window of days day by day. Each night then makes the next one usual, by the highest
-			// value and the spread. The median and the median deviation follow more slowly.
-			k.Info > max(before.hi, before.center+2*before.tolerance()*leakRises+max(4*before.steady, chance))):
+			c.fell && c.found(k.Name) && k.Info < leakCertain
+		ranks := c.p.describeRanking(k.AUC)
+		switch {
+		case before.nights > 0 && wrongLabels:
+			// Perhaps those of one level. A leak would have left the number of positive labels as it was.
+		case before.nights > 0 && (rises || grows):
 			c.add(Blocking, CodeLeak, k.Name, "the column alone %s, and explains %s of the labels' entropy, "+
-				"compared with %s before: is it known before the label is?", c.p.ranks(k.AUC), percent(k.Info),
+				"compared with %s before: is it known before the label is?", ranks, percent(k.Info),
 				percent(before.center))
 		case before.nights == 0 && len(c.before) > 0 && // it was on no earlier night
 			k.Info > 2*best+leakNew+maxStandardErrors*k.InfoError:
 			c.add(Blocking, CodeLeak, k.Name, "the column is new, alone %s, and explains %s of the labels' "+
-				"entropy, where no other explains more than %s: is it known before the label is?", c.p.ranks(k.AUC),
+				"entropy, where no other explains more than %s: is it known before the label is?", ranks,
 				percent(k.Info), percent(best))
 		case (k.AUC > leakSure || k.Info > leakFirst) && before.nights == 0: // nothing to compare it with: only told
 			c.add(Warning, CodeLeak, k.Name, "the column alone %s: is it known before the label is? If not, drop: [%s]",
-				c.p.ranks(k.AUC), k.Name)
+				ranks, k.Name)
 		}
 	}
 }
@@ -75,14 +77,14 @@ func (c *comparison) checkLeaks() {
 func (p *Profile) Leak(used func(column string) bool) string {
 	for i := range p.Columns {
 		if k := &p.Columns[i]; k.AUC > leakSure && used(k.Name) {
-			return fmt.Sprintf("column %.60q alone %s", k.Name, p.ranks(k.AUC))
+			return fmt.Sprintf("column %.60q alone %s", k.Name, p.describeRanking(k.AUC))
 		}
 	}
 	return ""
 }
 
-// ranks says in words how well a column alone predicts the label: of numbers, those above the median.
-func (p *Profile) ranks(auc float64) string {
+// describeRanking says in words how well a column alone predicts the label: of numbers, those above the median.
+func (p *Profile) describeRanking(auc float64) string {
 	if p.Label.Kind == dataset.Regression {
 		return fmt.Sprintf("tells large labels from small ones in %s of all pairs", percent(auc))
 	}

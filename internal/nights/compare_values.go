@@ -141,8 +141,8 @@ const (
 
 // checkFar looks for numbers far beyond all earlier ones, such as those of one source in another unit. It reports
 // whether it has added a blocking finding; from a quarter of farShare on there is a warning. If numbers are ids that
-// are given one after the other, the share that new ones may have (news) does not block. Nothing is looked for if a
-// recent night had no numbers in this column.
+// are given one after the other, the share that new ones may have (newIDShare) does not block. Nothing is looked for if
+// a recent night had no numbers in this column.
 func (c *comparison) checkFar(column, old *Column) bool {
 	lowest := c.learnColumn(column.Name, func(k *Column) float64 { return k.quantile(0) })
 	highest := c.learnColumn(column.Name, func(k *Column) float64 { return k.quantile(steps) })
@@ -166,7 +166,7 @@ func (c *comparison) checkFar(column, old *Column) bool {
 		}
 	}
 	share := float64(far) / float64(max(len(numbers), 1))
-	return c.addIf(share > middle.tolerance()*farShare+c.noise*math.Sqrt(share)+old.news(), share > farShare/4,
+	return c.addIf(share > middle.tolerance()*farShare+c.noise*math.Sqrt(share)+old.newIDShare(), share > farShare/4,
 		CodeScaled, column.Name, "%s of the numbers are far outside of all earlier ones, which were %.6g to %.6g "+
 			"(tonight %.6g to %.6g): are they in another unit?", percent(share), lowest.lo, highest.hi,
 		column.Quantiles[0], column.Quantiles[steps])
@@ -565,7 +565,8 @@ const driftFloor = 0.12
 // checkDrift compares the distribution of numbers with last night's. It blocks if more rows have moved to other ranges
 // than driftFloor, three times the largest usual change and chance explain together, and warns at half of the first
 // two. While few nights are known, the floor of what blocks is higher. If the numbers are ids that are given one after
-// the other, so is the whole limit, by the share that new ones may have (news). Only columns of numbers are compared.
+// the other, so is the whole limit, by the share that new ones may have (newIDShare). Only columns of numbers are
+// compared.
 func (c *comparison) checkDrift(column, old *Column) {
 	if column.Kind != Number {
 		return
@@ -573,7 +574,7 @@ func (c *comparison) checkDrift(column, old *Column) {
 
 	moved := Distance(column, old)
 	usual := c.learnColumnChange(column.Name, func(k *Column) bool { return k.Kind == Number }, Distance)
-	blocksAt := usual.tolerance()*driftFloor + 3*usual.hi + c.noise + old.news()
+	blocksAt := usual.tolerance()*driftFloor + 3*usual.hi + c.noise + old.newIDShare()
 	warnsAt := driftFloor/2 + 1.5*usual.hi + c.noise
 
 	median, was := fmt.Sprintf("%.6g", column.Quantiles[steps/2]), fmt.Sprintf("%.6g", old.Quantiles[steps/2])

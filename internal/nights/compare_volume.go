@@ -27,10 +27,10 @@ func (c *comparison) checkPrints() {
 	again := func(p, b *Profile) (float64, bool) {
 		overlap := max(sharedPrints(p.Prints, b.Prints), sharedPrints(p.Bare, b.Bare))
 		same := slices.Equal(p.Outside, c.p.Outside) && slices.Equal(b.Outside, c.p.Outside)
-		return 1 - (1-overlap)/(1-c.common(p, b)), same && len(p.Bare) > 0 && len(b.Bare) > 0
+		return 1 - (1-overlap)/(1-c.expectedOverlap(p, b)), same && len(p.Bare) > 0 && len(b.Bare) > 0
 	}
 	stale, _ := again(c.p, c.last)
-	before, common := c.learnChange(again), c.common(c.p, c.last)
+	before, common := c.learnChange(again), c.expectedOverlap(c.p, c.last)
 	overlap := percent(1 - (1-stale)*(1-common))
 	expected := "other nights: at most " + percent(max(0, before.hi))
 	if common > 0 {
@@ -71,14 +71,14 @@ func (c *comparison) checkPrints() {
 	}
 }
 
-// common returns the share of a night's rows that the night before should have, too. Tables are windows of time. A
-// night's window is assumed to begin later than that of the night before by as much as it ends later. The rows of the
-// night before that are newer than this beginning are common to both; they are counted by its buckets. If the newest
-// row is no newer than the night before's, nothing is known to be common, and the result is 0.
+// expectedOverlap returns the share of a night's rows that the night before should have, too. Tables are windows of
+// time. A night's window is assumed to begin later than that of the night before by as much as it ends later. The rows
+// of the night before that are newer than this beginning are common to both; they are counted by its buckets. If the
+// newest row is no newer than the night before's, nothing is known to be common, and the result is 0.
 //
 // Without times, or with another time column, the spec says how many days a window has (source.last), of which each
 // night replaces one. The result is below 1, as callers divide by the rest.
-func (c *comparison) common(profile, before *Profile) float64 {
+func (c *comparison) expectedOverlap(profile, before *Profile) float64 {
 	const most = 1 - 1./4000 // as if one day in ten years were new
 	b, step := &before.Buckets, profile.Newest.Sub(before.Newest)
 	switch {

@@ -17,16 +17,16 @@ type Profile struct {
 	Rows     int64   `json:"rows"` // with a label
 	Label    Label   `json:"label"`
 	Repeated float64 `json:"repeated"`        // share of the rows that occurred before
-	Again    float64 `json:"again,omitempty"` // the same by contents, without times and ids of rows
+	Again    float64 `json:"again,omitempty"` // the same by contents: rows without their times and ids
 	Shared   float64 `json:"shared"`          // share of test's distinct rows that are also in train
 	Prints   []byte  `json:"prints"`          // the lowest hashes of distinct rows, 8 bytes each, big-endian, ascending
-	Bare     []byte  `json:"bare,omitempty"`  // Prints of contents
+	Bare     []byte  `json:"bare,omitempty"`  // the same of contents
 
 	TimeColumn string    `json:"time_column,omitempty"`
 	Oldest     time.Time `json:"oldest,omitzero"`
 	Newest     time.Time `json:"newest,omitzero"`
-	// Odd is the share of sampled rows whose time is far from all others', and OddAt such a time. Oldest, Newest and
-	// Buckets leave them out.
+	// Odd is the share of sampled rows whose time is far from all others' (usualTimes), and OddAt such a time. Oldest,
+	// Newest and Buckets leave them out.
 	Odd     float64   `json:"odd,omitempty"`
 	OddAt   time.Time `json:"odd_at,omitzero"`
 	Buckets Buckets   `json:"buckets"`
@@ -387,7 +387,7 @@ func (p *Profile) measureTimes(n *ingest.Night) {
 	bucketAt := func(i int) int { return i * untimed / len(n.Label) }
 	count := untimed
 	if lo <= hi {
-		p.Oldest, p.Newest = moment(lo), moment(hi)
+		p.Oldest, p.Newest = timeAt(lo), timeAt(hi)
 		for _, w := range widths {
 			b.Width = int64(w / time.Second)
 			b.From = int64(math.Floor(lo/float64(b.Width))) * b.Width
@@ -433,9 +433,9 @@ func (p *Profile) usualTimes(times []float64) (lo, hi float64) {
 	from, _ := slices.BinarySearch(all, first-far)
 	to, _ := slices.BinarySearch(all, last+far)
 	if odd := len(all) - (to - from); odd > 0 {
-		p.Odd, p.OddAt = float64(odd)/float64(len(times)), moment(all[0])
+		p.Odd, p.OddAt = float64(odd)/float64(len(times)), timeAt(all[0])
 		if from == 0 { // the oldest one is usual, so the odd ones are new
-			p.OddAt = moment(all[len(all)-1])
+			p.OddAt = timeAt(all[len(all)-1])
 		}
 	}
 	return all[from], all[to-1]
@@ -450,9 +450,9 @@ func bucketOf(t, lo, hi float64, from, width int64, count int) int {
 	return min(count-1, int((t-float64(from))/float64(width)))
 }
 
-// moment returns the time so many seconds after 1970. Numbers beyond the years that JSON can represent become the first
-// or the last of these.
-func moment(seconds float64) time.Time {
+// timeAt returns the time so many seconds after 1970. Negative numbers become 1970, and those beyond the years that
+// JSON can represent the last of these.
+func timeAt(seconds float64) time.Time {
 	const last = 253_402_300_799 // the end of the year 9999
 	return time.Unix(int64(max(0, min(last, seconds))), 0).UTC()
 }

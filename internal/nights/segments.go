@@ -324,10 +324,10 @@ func (c *comparison) checkSegments() {
 	c.report(addTotals(dropChance(found)))
 }
 
-// addTotals puts in front, for each column of which several levels have lost labels, a suspect with their sum: each
-// may have lost too little to block, but not all together. The sum's level names them all. A suspect's loss has been
-// multiplied by sure(z), the reduction for chance. The division takes that back, and the sum is reduced once, by the z
-// of the sum. Suspects without a loss are left out: sure(z) may be 0 there.
+// addTotals puts in front, for each column of which several levels have lost labels, a suspect with their sum: each may
+// have lost too little to block, but not all together. The sum's level names them all. A suspect's loss has been
+// multiplied by shareBeyondChance(z), the reduction for chance. The division takes that back, and the sum is reduced
+// once, by the z of the sum. Suspects without a loss are left out: shareBeyondChance(z) may be 0 there.
 func addTotals(found []suspect) []suspect {
 	var sums []suspect
 	count := map[string]int{}
@@ -349,11 +349,11 @@ func addTotals(found []suspect) []suspect {
 		sum.segment.Positive += s.segment.Positive
 		// Deviations are added as those of independent levels. z is negative, since labels are lost.
 		sum.z = -math.Hypot(sum.z, s.z)
-		sum.expected, sum.loss = sum.expected+s.expected, sum.loss+s.loss/sure(s.z)
+		sum.expected, sum.loss = sum.expected+s.expected, sum.loss+s.loss/shareBeyondChance(s.z)
 	}
 	sums = slices.DeleteFunc(sums, func(s suspect) bool { return count[s.segment.Column] < 2 })
 	for i := range sums {
-		sums[i].loss *= sure(sums[i].z)
+		sums[i].loss *= shareBeyondChance(sums[i].z)
 	}
 	return append(sums, found...)
 }
@@ -455,8 +455,9 @@ func rateSuspect(counts SegmentCounts, usual usualSegment, apart, entropy float6
 	// The square root of a count plus 3/8 has a variance of about 1/4, whatever the count (Anscombe, 1948). That of
 	// expected adds expected*variance/4, since the derivative of a square root is 1 over twice the root.
 	z := (math.Sqrt(counts.Positive+0.375) - math.Sqrt(expected+0.375)) / math.Sqrt(0.25+expected*variance/4)
-	return suspect{segment: counts, expected: expected, z: z,
-		loss: sure(z) * counts.Rows * divergence(expected/counts.Rows, (counts.Positive+0.5)/(counts.Rows+1)) / entropy}
+	observed := (counts.Positive + 0.5) / (counts.Rows + 1) // half a row of either label, so that it is not 0 or 1
+	loss := shareBeyondChance(z) * counts.Rows * divergence(expected/counts.Rows, observed) / entropy
+	return suspect{segment: counts, expected: expected, z: z, loss: loss}
 }
 
 // slopeSuspect compares how closely a segment's labels follow the witness with how closely they usually do. apart is
@@ -466,13 +467,14 @@ func slopeSuspect(counts SegmentCounts, usual usualSegment, apart, entropy float
 	// Both ratios vary by chance: the variance of Slope is divided by the square of what Slope is divided by.
 	chance := counts.slopeVariance()/(counts.Info*counts.Info) + usual.noise/(usual.info*usual.info)
 	z := excess / math.Sqrt(chance+apart)
-	loss := sure(z) * counts.Info * excess * excess / 2 / entropy // the log-likelihood is quadratic near its maximum
+	// The log-likelihood is quadratic near its maximum.
+	loss := shareBeyondChance(z) * counts.Info * excess * excess / 2 / entropy
 	return suspect{segment: counts, slope: excess, isSlope: true, z: z, loss: loss}
 }
 
-// sure returns the part of a loss that remains if the deviation z, in standard errors, is reduced by chanceOf: losses
-// grow with the square of a deviation.
-func sure(z float64) float64 {
+// shareBeyondChance returns the part of a loss that remains if the deviation z, in standard errors, is reduced by
+// chanceOf: losses grow with the square of a deviation.
+func shareBeyondChance(z float64) float64 {
 	part := max(0, 1-chanceOf/math.Max(math.Abs(z), chanceOf))
 	return part * part
 }

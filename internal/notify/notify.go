@@ -103,7 +103,7 @@ func (n *Notifier) tellChannel(ctx context.Context, c Channel, m *VerdictMessage
 		return true
 	}
 
-	if n.rests(c.Name) {
+	if n.isResting(c.Name) {
 		log.Debug("a verdict is not sent yet: the channel has just failed")
 		return false
 	}
@@ -123,8 +123,8 @@ func (n *Notifier) tellChannel(ctx context.Context, c Channel, m *VerdictMessage
 	return true
 }
 
-// rests reports whether a channel is being skipped after a slow failure.
-func (n *Notifier) rests(channel string) bool {
+// isResting reports whether a channel is being skipped after a slow failure.
+func (n *Notifier) isResting(channel string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.Now().Before(n.resting[channel])

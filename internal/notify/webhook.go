@@ -77,7 +77,7 @@ func (c *webhook) send(ctx context.Context, m *VerdictMessage) error {
 	// the usual one.
 	var asked *backoff.RetryAfterError
 	if errors.As(err, &asked) {
-		err = refused(http.StatusTooManyRequests)
+		err = statusError(http.StatusTooManyRequests)
 	}
 	if err != nil {
 		return fmt.Errorf("post to the webhook: %w", err)
@@ -85,20 +85,20 @@ func (c *webhook) send(ctx context.Context, m *VerdictMessage) error {
 	return nil
 }
 
-// refused returns the error about an answer with a status other than 2xx, with advice if a person has to act.
-func refused(status int) error {
+// statusError returns the error about an answer with a status other than 2xx, with advice if a person has to act.
+func statusError(status int) error {
 	text := fmt.Sprintf("it answered %d %s", status, http.StatusText(status))
 	switch {
 	case status/100 == 3:
 		text += ": redirections are not followed; set COPPICE_WEBHOOK to the address itself"
-	case !passing(status):
+	case !mayPass(status):
 		text += ": is COPPICE_WEBHOOK still valid, and COPPICE_WEBHOOK_FORMAT right?"
 	}
 	return errors.New(text)
 }
 
-// passing reports whether another attempt may succeed after an answer with this status.
-func passing(status int) bool {
+// mayPass reports whether another attempt may succeed after an answer with this status.
+func mayPass(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500
 }
 
@@ -126,13 +126,13 @@ func (c *webhook) post(ctx context.Context, id string, body []byte) error {
 	switch {
 	case answer.StatusCode/100 == 2:
 		return nil
-	case !passing(answer.StatusCode):
-		return backoff.Permanent(refused(answer.StatusCode))
+	case !mayPass(answer.StatusCode):
+		return backoff.Permanent(statusError(answer.StatusCode))
 	}
 	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		return backoff.RetryAfter(seconds)
 	}
-	return refused(answer.StatusCode)
+	return statusError(answer.StatusCode)
 }
 
 // withoutAddress returns an error of the HTTP client without the URL, with which such errors begin.

@@ -104,7 +104,7 @@ func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, ex
 	if err := cmp.Or(checkModel(model), checkAlias(alias), act.check()); err != nil {
 		return Alias{}, err
 	}
-	if err := r.usable(ctx, model, to); err != nil {
+	if err := r.checkUsable(ctx, model, to); err != nil {
 		return Alias{}, err
 	}
 	record, err := r.recordSum(ctx, model, to)
@@ -195,7 +195,7 @@ func (r *Registry) backTo(ctx context.Context, now Alias, to int) (int, error) {
 	}
 	for last := len(now.Past) - 1; last >= 0; last-- {
 		if now.Past[last] == to {
-			return last, r.usable(ctx, now.Model, to)
+			return last, r.checkUsable(ctx, now.Model, to)
 		}
 	}
 	if len(now.Past) == 0 {

@@ -168,9 +168,9 @@ func (r *Registry) readRemarks(ctx context.Context, model string) ([]Event, erro
 	return events, err1
 }
 
-// usable returns nil if an alias may be moved to a version, and otherwise the reason, or the error that kept it from
-// being known.
-func (r *Registry) usable(ctx context.Context, model string, number int) error {
+// checkUsable returns nil if an alias may be moved to a version, and otherwise the reason, or the error that kept it
+// from being known.
+func (r *Registry) checkUsable(ctx context.Context, model string, number int) error {
 	why, err := r.whyUnusable(ctx, model, number)
 	return cmp.Or(err, why)
 }

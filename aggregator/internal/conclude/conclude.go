@@ -38,7 +38,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	}
 
 	// The metric and conditions that choose a winner, and the rows it is checked on.
-	m, require, err := judges(p)
+	m, require, err := winnerCriteria(p)
 	if err != nil {
 		return endIfUnusable(c, &dataError{err})
 	}
@@ -134,8 +134,8 @@ type dataError struct{ err error }
 func (e *dataError) Error() string { return e.err.Error() }
 func (e *dataError) Unwrap() error { return e.err }
 
-// judges returns the sweep's metric and the conditions that a winner must meet (the spec's require).
-func judges(p *sweep.Plan) (metric.Metric, []*search.Condition, error) {
+// winnerCriteria returns the sweep's metric and the conditions that a winner must meet (the spec's require).
+func winnerCriteria(p *sweep.Plan) (metric.Metric, []*search.Condition, error) {
 	m, err := metric.Lookup(p.Spec.Metric)
 	if err != nil {
 		return m, nil, err
@@ -183,7 +183,7 @@ func (a *Aggregator) pickWinner(ctx context.Context, k *known, b sweep.Board, e 
 func (a *Aggregator) readVerified(ctx context.Context, k *known, r *sweep.Result, e *sweep.Ending,
 	h *holdout) (w *winner, unfit, err error) {
 	if w, unfit, err = readWinner(ctx, k.trials, r, h); err != nil {
-		if a.waits(ctx, e, err) {
+		if a.shouldWait(ctx, e, err) {
 			return nil, nil, err
 		}
 		unfit = fmt.Errorf("%s after the end of the sweep it still cannot be read: %w", filePatience, err)
@@ -194,10 +194,10 @@ func (a *Aggregator) readVerified(ctx context.Context, k *known, r *sweep.Result
 	return w, unfit, nil
 }
 
-// waits reports whether to wait for a file that the store failed to give, with err: until filePatience is over. After
-// that, it still waits for a missing permission, which concerns every trial and which a person can grant, and if the
-// error may be due to ctx.
-func (a *Aggregator) waits(ctx context.Context, e *sweep.Ending, err error) bool {
+// shouldWait reports whether to wait for a file that the store failed to give, with err: until filePatience is over.
+// After that, it still waits for a missing permission, which concerns every trial and which a person can grant, and if
+// the error may be due to ctx.
+func (a *Aggregator) shouldWait(ctx context.Context, e *sweep.Ending, err error) bool {
 	return ctx.Err() != nil || problem.Is(err, problem.Environment) || a.Now().Sub(e.At) < filePatience
 }
 

@@ -93,7 +93,7 @@ func (a *Aggregator) judgeFinal(ctx context.Context, k *known, b sweep.Board, e 
 
 	if f.encoding, f.levels, err = a.finalEncoding(ctx, k.plan, h); err != nil {
 		// Contents that are wrong stay so. What the store does not give now may come until filePatience is over.
-		if !errors.As(err, new(*dataError)) && a.waits(ctx, e, err) {
+		if !errors.As(err, new(*dataError)) && a.shouldWait(ctx, e, err) {
 			return nil, nil, err
 		}
 		return refuse("the statistics over all rows: %v", err)
@@ -158,7 +158,7 @@ func (f *final) compareWithWinner(w *winner, h *holdout, report *sweep.FinalMode
 		fresh, old = withinGroups(fresh, h.test.Group), withinGroups(old, h.test.Group)
 	}
 	if n := w.trees.Outputs(); n > 1 { // a row has a score for each class
-		fresh, old, weight = learnt(n, fresh, old, weight)
+		fresh, old, weight = keepLearnt(n, fresh, old, weight)
 	}
 	report.Correlation = correlation(fresh, old, weight)
 
@@ -197,10 +197,10 @@ func (f *final) compareWithWinner(w *winner, h *holdout, report *sweep.FinalMode
 	return f.agreeRaw(w, h, name)
 }
 
-// learnt keeps the scores of the classes that the old model has learnt, of two models of n classes. A class that had no
-// rows in train has the same score in all rows, with which nothing correlates. fresh and old are [rows x n], and weight
-// is [rows] or nil. The results have the rows of one class after those of another, and a weight for each score.
-func learnt(n int, fresh, old []float64, weight []float32) (f, o []float64, w []float32) {
+// keepLearnt keeps the scores of the classes that the old model has learnt, of two models of n classes. A class that
+// had no rows in train has the same score in all rows, with which nothing correlates. fresh and old are [rows x n], and
+// weight is [rows] or nil. The results have the rows of one class after those of another, and a weight for each score.
+func keepLearnt(n int, fresh, old []float64, weight []float32) (f, o []float64, w []float32) {
 	for k := range n {
 		from := len(o)
 		for i := k; i < len(old); i += n {

@@ -354,13 +354,13 @@ func TestTheLevelOfTheNewestRows(t *testing.T) {
 }
 
 // TestWhatAFinalModelNeedNotAgreeWith: a final model is not compared by classes that train lacks, to which the judged
-// model gives the same score in all rows (learnt). And it need not agree with a judged model that is no better on test
-// than the base rate (losesToBaseRate). The report says in words whether it agrees (describeAgreement).
+// model gives the same score in all rows (keepLearnt). And it need not agree with a judged model that is no better on
+// test than the base rate (losesToBaseRate). The report says in words whether it agrees (describeAgreement).
 func TestWhatAFinalModelNeedNotAgreeWith(t *testing.T) {
 	// Three rows with a score for each of three classes. The old model's third score is always 3.
 	fresh := []float64{1, 2, 9, 3, 4, -5, 5, 6, 7}
 	old := []float64{1, 2, 3, 2, 4, 3, 3, 6, 3}
-	f, o, w := learnt(3, fresh, old, []float32{1, 2, 3})
+	f, o, w := keepLearnt(3, fresh, old, []float32{1, 2, 3})
 	if !slices.Equal(f, []float64{1, 3, 5, 2, 4, 6}) || !slices.Equal(o, []float64{1, 2, 3, 2, 4, 6}) ||
 		!slices.Equal(w, []float32{1, 2, 3, 1, 2, 3}) {
 		t.Errorf("of three classes, the last of which is not known: got %v, %v with the weights %v; want the scores "+

@@ -101,12 +101,12 @@ func TestOpenSweepsAreMeasured(t *testing.T) {
 	}
 }
 
-// TestApart: a model of 500 trees is verified by leaves on all of 25,000 rows, one of 23,000 trees on every 77th of
-// 50,000, so that about 15 million trees are visited.
-func TestApart(t *testing.T) {
+// TestLeavesScoresEveryNthRow: a model of 500 trees is verified by leaves on all of 25,000 rows, one of 23,000 trees on
+// every 77th of 50,000, so that about 15 million trees are visited.
+func TestLeavesScoresEveryNthRow(t *testing.T) {
 	for _, tc := range []struct{ rows, trees, want int }{{25_000, 500, 1}, {50_000, 23_000, 77}, {0, 23_000, 1}} {
-		if got := apart(tc.rows, tc.trees); got != tc.want {
-			t.Errorf("apart(%d, %d) = %d, want %d", tc.rows, tc.trees, got, tc.want)
+		if got := everyNth(tc.rows, tc.trees); got != tc.want {
+			t.Errorf("everyNth(%d, %d) = %d, want %d", tc.rows, tc.trees, got, tc.want)
 		}
 	}
 }

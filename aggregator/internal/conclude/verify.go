@@ -91,8 +91,8 @@ const tolerance = 1e-9
 // maxVisits bounds the trees that leaves visits, over all rows: a visit takes 50 to 200 ns, all of them 3 s at most.
 const maxVisits = 15_000_000
 
-// apart returns n such that leaves, scoring every n-th of the rows, visits about maxVisits trees at most.
-func apart(rows, trees int) int { return 1 + rows*trees/maxVisits }
+// everyNth returns n such that leaves, scoring every n-th of the rows, visits about maxVisits trees at most.
+func everyNth(rows, trees int) int { return 1 + rows*trees/maxVisits }
 
 // verify scores the sample's calib and test rows from their raw values, twice: with the library leaves, which shares
 // nothing with the trainer but the model's text format, and with our own predictor. It returns an error if one of them
@@ -110,7 +110,7 @@ func (w *winner) verify(h *holdout) (err error) {
 	}
 
 	w.verified = &sweep.Verified{Scorer: "leaves"}
-	every := apart(len(h.testRows)+len(h.calibRows), len(w.trees.Trees))
+	every := everyNth(len(h.testRows)+len(h.calibRows), len(w.trees.Trees))
 	if err := w.verifyScores(scorer, h, h.testRows, w.testRaw, every); err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (d *decision) calibration(g sweep.Gate, e Evidence) {
 	if len(t.New) == 0 {
 		return
 	}
-	d.checkRatio(e, "of tonight's test rows", [2]float64(g.Calibration.Ratio), g.Confidence, t, latest(t))
+	d.checkRatio(e, "of tonight's test rows", [2]float64(g.Calibration.Ratio), g.Confidence, t, latestPredictions(t))
 	if reference := joinNights(e.Earlier); e.Champion != 0 && len(reference.New) > 0 {
 		d.checkRatio(e, "rows of earlier nights", earlierRatio, g.Confidence, &reference, reference.Old)
 	}
@@ -147,7 +147,7 @@ func (d *decision) checkCalibrationError(seed uint64, r *Judged) {
 	is, limit := sweep.PercentBeside(excess, maxECE)
 	check.Reason = fmt.Sprintf("calibration error beyond chance is %s of the base rate on %s test rows (limit %s)", is,
 		humanize.Comma(int64(len(in.Pred))), limit)
-	if last := latest(r); !check.Passed && d.Champion != 0 && last != nil {
+	if last := latestPredictions(r); !check.Passed && d.Champion != 0 && last != nil {
 		in.Pred = last
 		if was, err := m.Eval(in); err == nil && value <= was+chanceErrors*spread {
 			check.Passed = true

@@ -25,7 +25,7 @@ const (
 // if that version's predictions are missing on either.
 func WrongLabels(e Evidence) []string {
 	reference := joinNights(e.Earlier)
-	witness := latest(&e.Tonight)
+	witness := latestPredictions(&e.Tonight)
 	if !e.Binary && e.Classes == nil || e.NotTonight != "" || e.NotReference != "" || witness == nil ||
 		reference.Old == nil {
 		return nil
@@ -38,7 +38,7 @@ func WrongLabels(e Evidence) []string {
 	for _, look := range []struct {
 		name  string
 		wrong func(tonight metric.Interval, before float64) string
-	}{{"auc", ranking}, {"calibration_ratio", calibrated}} {
+	}{{"auc", describeRankingLoss}, {"calibration_ratio", describeRatioChange}} {
 		m, err := metric.Lookup(look.name)
 		if err != nil {
 			continue
@@ -58,8 +58,8 @@ func WrongLabels(e Evidence) []string {
 	return found
 }
 
-// ranking says that tonight's AUC, an interval, is far below that of earlier nights; empty if it is not.
-func ranking(tonight metric.Interval, before float64) string {
+// describeRankingLoss says that tonight's AUC, an interval, is far below that of earlier nights; empty if it is not.
+func describeRankingLoss(tonight metric.Interval, before float64) string {
 	if tonight.High >= 0.5+labelsKept*(before-0.5) {
 		return ""
 	}
@@ -67,9 +67,9 @@ func ranking(tonight metric.Interval, before float64) string {
 		"%.4f: tonight's labels are not like theirs", tonight.Value, tonight.Low, tonight.High, before)
 }
 
-// calibrated says that tonight's ratio of predictions to labels, an interval, differs from that of earlier nights by a
-// factor of more than labelsRatio. It is empty if it does not, or if tonight's ratio may be near 1.
-func calibrated(tonight metric.Interval, before float64) string {
+// describeRatioChange says that tonight's ratio of predictions to labels, an interval, differs from that of earlier
+// nights by a factor of more than labelsRatio. It is empty if it does not, or if tonight's ratio may be near 1.
+func describeRatioChange(tonight metric.Interval, before float64) string {
 	nearest := max(tonight.Low, min(tonight.High, before)) // the point of the interval closest to the earlier value
 	if !(before > 0) || !(nearest > 0) || math.Abs(math.Log(nearest/before)) <= math.Log(labelsRatio) {
 		return ""
@@ -88,7 +88,7 @@ func calibrated(tonight metric.Interval, before float64) string {
 const listedClasses = 3
 
 // wrongClasses says which classes the latest sound version no longer tells from all others, by the same rule as
-// ranking. tonight and before are its predictions for tonight's rows and for those of earlier nights.
+// describeRankingLoss. tonight and before are its predictions for tonight's rows and for those of earlier nights.
 //
 // That alone may also mean that the version has fallen behind in a class, such as one that depends on a column of which
 // it has not seen tonight's values. So one of two things must be true, too: tonight's own model does not know the class
@@ -100,7 +100,7 @@ func wrongClasses(e Evidence, tonight, before metric.Input) (found []string) {
 	m := mustLookUp("auc")
 	for k, name := range e.Classes {
 		now, then := ofClass(tonight, k, k), ofClass(before, k, k)
-		if min(positive(now), positive(then)) < fewestOf {
+		if min(countPositives(now), countPositives(then)) < fewestOf {
 			continue
 		}
 		i, err := m.Interval(now, c)
@@ -143,8 +143,8 @@ func ofClass(in metric.Input, k, by int) metric.Input {
 	return out
 }
 
-// positive counts the rows with the label 1; all other labels must be 0.
-func positive(in metric.Input) (rows int) {
+// countPositives counts the rows with the label 1; all other labels must be 0.
+func countPositives(in metric.Input) (rows int) {
 	for _, l := range in.Label {
 		rows += int(l)
 	}

@@ -117,15 +117,15 @@ func (p *pool) describeRows(against int) string {
 	case slices.Equal(p.nights, []int{0}):
 		return humanize.Comma(int64(p.rows)) + " sampled test rows"
 	case p.nights[0] == 0:
-		return fmt.Sprintf("%s of tonight and %s", rows, earlier(p.nights[1:]))
+		return fmt.Sprintf("%s of tonight and %s", rows, nameEarlierNights(p.nights[1:]))
 	case slices.Equal(p.nights, []int{against}):
 		return rows + " of earlier nights"
 	}
-	return rows + " of " + earlier(p.nights)
+	return rows + " of " + nameEarlierNights(p.nights)
 }
 
-// earlier names earlier nights.
-func earlier(versions []int) string {
+// nameEarlierNights names earlier nights.
+func nameEarlierNights(versions []int) string {
 	return fmt.Sprintf("earlier nights (%s %s)", english.PluralWord(len(versions), "version", ""),
 		strings.ReplaceAll(strings.Trim(fmt.Sprint(versions), "[]"), " ", ", "))
 }
@@ -135,7 +135,7 @@ func earlier(versions []int) string {
 func joinNights(nights []Judged) (all Judged) {
 	for i := range nights {
 		n := &nights[i]
-		if latest(n) == nil || len(n.New) == 0 {
+		if latestPredictions(n) == nil || len(n.New) == 0 {
 			continue
 		}
 		if n.Weight != nil && all.Weight == nil { // beside weighted rows, unweighted ones weigh 1
@@ -153,7 +153,7 @@ func joinNights(nights []Judged) (all Judged) {
 			all.Group = append(all.Group, g^uint64(n.Night)*0x9e3779b97f4a7c15)
 		}
 		all.Label, all.New = append(all.Label, n.Label...), append(all.New, n.New...)
-		all.Old = append(all.Old, latest(n)...)
+		all.Old = append(all.Old, latestPredictions(n)...)
 	}
 	return all
 }

@@ -26,11 +26,11 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 	}
 
 	// Tonight's rows; earlier nights that neither model has seen, or else the one that the older model was trained on.
-	tonight, notTonight := compare([]Judged{e.Tonight}, e.NotTonight, champion)
+	tonight, notTonight := compare([]Judged{e.Tonight}, e.NotTonight, championPredictions)
 	away, home := e.divideNights()
-	reference, notReference := compare(away, e.NotReference, latest)
+	reference, notReference := compare(away, e.NotReference, latestPredictions)
 	if len(away) == 0 {
-		reference, notReference = compare(home, e.NotReference, latest)
+		reference, notReference = compare(home, e.NotReference, latestPredictions)
 	}
 
 	// Which of the two gives the decision's numbers.
@@ -70,7 +70,7 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 		// As much as models usually differ, unless the gate sets a margin; at least the default margin.
 		allowed := cmp.Or(g.Margin, max(margin, e.usualDifference()*math.Abs(decides.Old)))
 		worse := reference.WorseBy(allowed)
-		if own, not := compare(home, "", latest); not == "" && (!worse || len(away) == 0) {
+		if own, not := compare(home, "", latestPredictions); not == "" && (!worse || len(away) == 0) {
 			if worse = own.High < -margin; worse {
 				reference, allowed = own, margin
 			}
@@ -135,11 +135,11 @@ func (e *Evidence) divideNights() (away, home []Judged) {
 	return away, home
 }
 
-// champion returns the champion's predictions; nil if there are none.
-func champion(r *Judged) []float64 { return r.Old }
+// championPredictions returns the champion's predictions; nil if there are none.
+func championPredictions(r *Judged) []float64 { return r.Old }
 
-// latest returns the predictions of the latest sound version, which may be the champion.
-func latest(r *Judged) []float64 {
+// latestPredictions returns the predictions of the latest sound version, which may be the champion.
+func latestPredictions(r *Judged) []float64 {
 	if r.Last != nil {
 		return r.Last
 	}
@@ -149,7 +149,7 @@ func latest(r *Judged) []float64 {
 // Worse reports whether the model that made r.New is shown to be worse, by more than the gate's margin, than the one
 // that made r.Old, which is version number. why says by how much. It is false if the two cannot be compared.
 func Worse(g sweep.Gate, m metric.Metric, r Judged, number int) (worse bool, why string) {
-	p, not := poolNights(m, metric.Confidence{Level: g.Confidence}, []Judged{r}, champion)
+	p, not := poolNights(m, metric.Confidence{Level: g.Confidence}, []Judged{r}, championPredictions)
 	margin := marginOf(g, p.Old)
 	if not != "" || !p.WorseBy(margin) {
 		return false, ""
@@ -176,7 +176,7 @@ func marginOf(g sweep.Gate, old float64) float64 {
 // Better reports whether the model that made r.New is shown to be better than the one that made r.Old, by however
 // little. It is false if the two cannot be compared.
 func Better(g sweep.Gate, m metric.Metric, r Judged) bool {
-	p, not := poolNights(m, metric.Confidence{Level: g.Confidence}, []Judged{r}, champion)
+	p, not := poolNights(m, metric.Confidence{Level: g.Confidence}, []Judged{r}, championPredictions)
 	return not == "" && p.Better(0)
 }
 
@@ -229,7 +229,7 @@ func (d *decision) requireGain(least float64, m metric.Metric, c metric.Confiden
 	if notReference == "" {
 		rows = append(rows, e.Earlier...)
 	}
-	p, why := poolNights(m, c, rows, champion)
+	p, why := poolNights(m, c, rows, championPredictions)
 	if why != "" {
 		return // the comparison above would have failed
 	}
