@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -93,14 +92,13 @@ func nearestCut(buckets []timeBucket, share float64, lo, hi int) int {
 }
 
 // foldEnds divides one split's buckets into dataset.Folds folds of about equal numbers of rows, which follow each other
-// in time. It returns the largest time of each fold but the last, ascending. With fewer buckets than folds, some folds
-// stay empty.
+// in time. It returns the largest time of each fold but the last, ascending. There must be a bucket. With fewer buckets
+// than folds, some folds end at the same time: the later one of them is empty.
 func foldEnds(axis *axis, buckets []timeBucket) []float64 {
 	var ends []float64
 	for k := 1; k < dataset.Folds; k++ {
-		cut := nearestCut(buckets, float64(k)/dataset.Folds, min(1, len(buckets)), len(buckets))
+		cut := nearestCut(buckets, float64(k)/dataset.Folds, 1, len(buckets))
 		ends = append(ends, axis.greatest(buckets[cut-1].key))
 	}
-	slices.SortFunc(ends, cmp.Compare[float64])
 	return ends
 }

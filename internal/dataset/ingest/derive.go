@@ -21,7 +21,8 @@ type deriver struct {
 	auto     bool                  // the spec did not ask for it, so it is no error if the column holds no times
 }
 
-// name returns the name of the derived column, such as at.hour.
+// name returns the name of the derived column, such as at.hour. An age is named after the column, which is the last of
+// its two times, not after the row's time.
 func (d *deriver) name() string {
 	return d.from.Of[len(d.from.Of)-1].Column + "." + string(d.from.What)
 }

@@ -220,7 +220,7 @@ func (p *designer) hasCategories() bool {
 const minDays = 14
 
 // dropUseless removes columns that carry nothing over to later rows. Of the columns derived without being asked for,
-// these are constant ones, such as the hours in a table of days, those with missing values, and weekdays in a table of
+// these are constant ones, such as the hours in a table of days, those with missing or no values, and weekdays in a table of
 // fewer than minDays days. Of the others, these are columns of numbers that keep growing with time (see growsWithTime).
 func (p *designer) dropUseless() {
 	p.keep(func(c *sampledColumn) bool {
@@ -240,7 +240,7 @@ const eras = 8
 
 // persists reports whether the label drifts slowly: whether the mean label of one period predicts that of the next
 // better than the mean of all earlier rows does. It has to be better in total squared error and in most periods. order
-// lists the sampled rows by time.
+// lists sampled rows by time, the earliest first; with fewer rows than periods the answer is false.
 func (t *trainSample) persists(order []int) bool {
 	if len(order) < eras {
 		return false
@@ -274,7 +274,8 @@ func (t *trainSample) persists(order []int) bool {
 // model learns from such numbers does not carry over to later rows.
 //
 // A column stays if the label drifts slowly (see persists): the years of a century grow too, but there the last ones
-// tell what the next are like. A column also stays if the spec names it, and if rows are not ordered by time.
+// tell what the next are like. A column also stays if the spec names it, if it is categorical or derived, if fewer than
+// idRows of the sampled rows have a value, and if rows are not ordered by time.
 func (p *designer) growsWithTime(column *sampledColumn) bool {
 	asked := column.from.forced == dataset.Numeric || p.survey.specNames(column.Name)
 	if asked || p.survey.spec.OrderBy() != dataset.OrderTime || column.Kind == dataset.Categorical ||
@@ -308,7 +309,8 @@ func (p *designer) growsWithTime(column *sampledColumn) bool {
 			beyond++
 		}
 	}
-	if 2*beyond <= len(order)-later || p.sample.persists(order) {
+	grows := 2*beyond > len(order)-later
+	if !grows || p.sample.persists(order) {
 		return false
 	}
 
@@ -331,8 +333,9 @@ func (p *designer) checkNames() error {
 	return nil
 }
 
-// encodeColumns decides how each column is encoded, by itself, and adds that to the design. worth holds, for each atom,
-// the measured gain of its statistics; nil if it was not measured.
+// encodeColumns decides how each column is encoded, by itself, and adds that to the design. A column of numbers or times
+// stays as it is unless the spec asks for another encoding. worth holds, for each atom, the measured gain of its
+// statistics; nil if it was not measured.
 func (p *designer) encodeColumns(worth []*float64) error {
 	for i := range p.columns {
 		c := &p.columns[i]
@@ -587,8 +590,8 @@ func (d *design) addFeatures(manifest *dataset.Manifest, columns []sampledColumn
 	return checkFeatureNames(survey.spec, manifest)
 }
 
-// orderKind tells whether the column that orders the statistics is read as times or as numbers. It is valid after the
-// first pass.
+// orderKind tells whether the column that orders the statistics is read as times or as numbers: by its clock or, if it
+// also splits the rows by time, as the splitter reads it. It is valid after the first pass.
 func (s *survey) orderKind() dataset.Kind {
 	switch {
 	case s.order != nil:

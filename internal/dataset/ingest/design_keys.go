@@ -116,8 +116,9 @@ func (p *designer) joinBins(column *sampledColumn) (bounds []float64, hashes []u
 	for b, bound := range column.Bounds {
 		level[b] = encode.Range(len(bounds))
 		inside += counts[b]
-		if fair := float64(left) / float64(rangeCount-len(bounds)); inside > 0 && float64(inside) >= fair &&
-			len(bounds) < rangeCount-1 {
+		fair := float64(left) / float64(rangeCount-len(bounds))
+		full := inside > 0 && float64(inside) >= fair
+		if full && len(bounds) < rangeCount-1 {
 			bounds = append(bounds, bound)
 			left -= inside
 			inside = 0
@@ -188,8 +189,9 @@ func (p *designer) search(options Options) *encode.Search {
 	}
 	s.Queries = p.survey.spec.OrderBy() == dataset.OrderGroup
 	for _, a := range p.atoms {
-		s.Atoms = append(s.Atoms, encode.Atom{Column: a.column, Hash: a.hashes, Alone: a.exact &&
-			p.columns[a.column].Kind != dataset.Categorical})
+		// Numbers whose values are levels may also be a key by themselves. Categories have that without a search.
+		alone := a.exact && p.columns[a.column].Kind != dataset.Categorical
+		s.Atoms = append(s.Atoms, encode.Atom{Column: a.column, Hash: a.hashes, Alone: alone})
 	}
 	return s
 }
@@ -399,12 +401,12 @@ const leastQueries = 100
 
 // differing returns the number of groups whose rows do not all have the same label. label and group are by row.
 func differing(label []float32, group []uint64) int {
-	first, differ := map[uint64]float32{}, map[uint64]bool{}
+	last, differ := map[uint64]float32{}, map[uint64]bool{} // by group: the label of its last row so far
 	for i, g := range group {
-		if y, known := first[g]; known && y != label[i] {
+		if y, known := last[g]; known && y != label[i] {
 			differ[g] = true
 		}
-		first[g] = label[i]
+		last[g] = label[i]
 	}
 	return len(differ)
 }
@@ -440,8 +442,9 @@ func (p *designer) findDelay(ctx context.Context, options Options) error {
 // delayAsked is the delay in seconds that the spec sets, 0 if it sets none.
 func (s *survey) delayAsked() float64 { return time.Duration(s.spec.Encodings.Order.Delay).Seconds() }
 
-// lastTime returns the latest time in the table, in the unit of the column that orders statistics. It is NaN if that
-// column does not hold times.
+// lastTime returns the latest time in the table, in seconds since 1970. In a table of so many times that they share
+// buckets (see axis), it is the least time of the last bucket. It is NaN if the column that orders statistics does not
+// hold texts of times.
 func (s *survey) lastTime() float64 {
 	a := s.splitter.asTime
 	if s.order != nil {

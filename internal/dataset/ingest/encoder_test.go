@@ -419,8 +419,13 @@ func TestFinalStatistics(t *testing.T) {
 	for _, part := range []string{"train", "valid", "test"} {
 		for i := range rows {
 			r := row{y: (i*31/7 + i%5) % 2, site: i * 7919 % sites, tick: i}
-			at := map[bool]string{i < 2400: "train", i >= 2400 && i < 3200: "valid", i >= 3200: "test"}[true]
-			if at != part {
+			in := "train" // the first three fifths; valid and test have a fifth each
+			if i >= 3200 {
+				in = "test"
+			} else if i >= 2400 {
+				in = "valid"
+			}
+			if in != part {
 				continue
 			}
 			all[i] = r

@@ -21,7 +21,8 @@ import (
 const binningRevision = 5
 
 // Fingerprint hashes everything that determines Stage's result: the spec (except the location of its source) and the
-// contents of the files, in order. A file with a Checksum is not read. Equal fingerprints give equal datasets.
+// contents, sizes, suffixes and folder columns of the files, in order. A file with a Checksum is not read. Equal
+// fingerprints give equal datasets.
 func Fingerprint(ctx context.Context, spec *dataset.Spec, files []table.File) (string, error) {
 	text, err := json.Marshal(spec)
 	if err != nil {

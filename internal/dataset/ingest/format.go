@@ -36,7 +36,8 @@ func addTexts(recogniser *cell.Recogniser, v *dataset.Values, markers *cell.Mark
 	}
 }
 
-// tellOdd adds a warning if one text keeps a column from being read as numbers or dates, which all texts before it are.
+// tellOdd adds a warning if one text keeps a column from being read as numbers or dates, which all texts before it are:
+// at least oddRows of them, as fewer say little.
 func (r *Reading) tellOdd(name string, c *cell.Recogniser) {
 	if c.RuledOut && c.Example != "" && c.Agreed >= oddRows {
 		r.Said = append(r.Said, dataset.Warning{Code: WarnOdd, Column: name, Text: fmt.Sprintf("before %.40q "+

@@ -135,6 +135,7 @@ func stretch[T any](s []T, n, room int) []T {
 // finish returns the values of the first n slots, and empties the store.
 func (s *store) finish(n int) dataset.Values {
 	v := s.values
+	// Null ends at the last slot that was filled since the first null came. Slots beyond it were filled before.
 	if v.Null != nil && len(v.Null) < n {
 		v.Null = append(v.Null, make([]bool, n-len(v.Null))...)
 	}

@@ -24,7 +24,9 @@ const (
 )
 
 // looksLikeIDs reports whether whole numbers that are treated as a quantity look like ids: by the column's name, or by
-// the numbers themselves. It is false if the spec says what the column is.
+// the numbers themselves. These look like ids if all are positive, if there are more than bins of ranges could tell
+// apart and not too many, if each is on many rows and if the gaps between them are large. It is false for derived
+// columns, for fewer than three numbers, and if the spec says what the column is.
 func (f *built) looksLikeIDs() bool {
 	if f.Kind != dataset.Numeric || f.From != nil || f.Why == dataset.WhyForced || !f.whole || f.Range == nil ||
 		f.different < 3 {
@@ -77,10 +79,11 @@ type code struct {
 	far  float64 // the greatest of all other numbers
 }
 
-// findCode looks for a code at either end of the numbers, such as -999999 below all amounts or 99999 above all ages. It
-// returns nil if there is none. all has the distinct numbers, ascending, and rows is how many rows they are from.
+// findCode looks for a code at either end of the numbers, such as -999999 below all amounts or 99999 above all ages: a
+// whole number other than 0, on many rows and far from all others (see codeRows). It returns nil if there is none. all
+// has the distinct numbers, ascending, and rows is how many rows they are from.
 func findCode(all []cell.Distinct, rows int) *code {
-	// With fewer numbers, far from all others means nothing.
+	// Without at least three others, being far from them means nothing.
 	if len(all) < 4 {
 		return nil
 	}
@@ -120,6 +123,9 @@ func (f *built) warnHints(warn func(code, format string, args ...any)) {
 
 // sentinel returns a warning if one number among the labels of a regression looks like a code (see findCode).
 func (t *trainSample) sentinel(label *dataset.LabelInfo) []dataset.Warning {
+	if label.Kind != dataset.Regression {
+		return nil
+	}
 	numbers := make([]float64, len(t.labels))
 	for i, y := range t.labels {
 		numbers[i] = float64(y)
@@ -127,7 +133,7 @@ func (t *trainSample) sentinel(label *dataset.LabelInfo) []dataset.Warning {
 	var counter cell.Counter
 	all, _ := counter.Count(numbers)
 	c := findCode(all, len(numbers))
-	if label.Kind != dataset.Regression || c == nil {
+	if c == nil {
 		return nil
 	}
 	return []dataset.Warning{{Code: WarnCode, Column: label.Column,

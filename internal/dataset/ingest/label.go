@@ -23,14 +23,14 @@ type labeler struct {
 	// What the first pass saw, as far as needed.
 	zeros     int64             // rows with the number 0
 	ones      int64             // rows with the number 1
-	numbers   map[float64]int64 // rows by other number, of one more number than a message lists
-	texts     map[string]int64  // rows by text, of one more text than a message lists or than there may be classes
+	numbers   map[float64]int64 // rows by other number, of so many numbers as countLabel says
+	texts     map[string]int64  // rows by text, of so many texts as countLabel says
 	positives int64             // rows, as far as the spec says which are positive
 	negatives int64
 	missing   int64             // rows without a label
 	classes   map[string]int    // number of each class by its name, after resolve
 	thinned   int64             // negative rows left out by sampling
-	spelt     map[string]string // name of the class by the text that is written in the table
+	spelt     map[string]string // name of the class by the text in the table, of at most 2*MaxClasses texts
 	absent    map[string]int64  // rows by text that stands for a missing label, up to the number listed
 }
 
@@ -50,8 +50,8 @@ func newLabeler(spec *dataset.Spec, markers *cell.Markers) *labeler {
 		spelt: map[string]string{}, absent: map[string]int64{}}
 }
 
-// observe counts the labels of a batch and returns the places of the rows that have one, ascending. An error says that
-// the label is not what the spec says.
+// observe counts the labels of a batch and returns the places of the rows that have one, ascending. Texts that stand for
+// a missing label are counted, too, in l.absent. An error says that the label is not what the spec says, or is a time.
 func (l *labeler) observe(batch *table.Batch, values *dataset.Values) ([]int32, error) {
 	if values.Type == dataset.Time {
 		return nil, l.spec.Errorf("label", "column %q is a time and cannot be a label", l.info.Column)
@@ -85,10 +85,14 @@ func Missing(values *dataset.Values, i int, markers *cell.Markers) bool {
 	return f == cell.FormNumber && (x != x || markers.HasNumber(x))
 }
 
-// countLabel counts the label of row i, which is not missing. If the spec says what labels mean, it counts positive and
-// negative rows. If not, the meaning is known only after all rows, so it counts the value as whatever it may be.
-// Distinct values are counted up to where a limit or a message needs no more. An error says that the label is not what
-// the spec says.
+// countLabel counts the label of row i, which is not missing. If the spec says which labels are positive, it counts
+// positive and negative rows. If the spec says that labels are numbers or classes, it counts rows by value. If it leaves
+// the kind open, the meaning is known only after all rows, so the value is counted as a number if it is one, and as a
+// text otherwise. An error says that the label is not what the spec says.
+//
+// Each map of distinct values grows only up to the number after which nothing depends on more: two numbers of a
+// regression, which then varies; and else one more than a message lists (maxListed) or than there may be classes
+// (dataset.MaxClasses), which shows that there are too many.
 func (l *labeler) countLabel(batch *table.Batch, values *dataset.Values, i int) error {
 	// The spec says how to read each label.
 	if l.info.Positive != nil || l.info.Above != nil || l.info.Kind == dataset.Regression {
@@ -98,7 +102,7 @@ func (l *labeler) countLabel(batch *table.Batch, values *dataset.Values, i int) 
 		}
 
 		if l.info.Kind == dataset.Regression {
-			countUpTo(l.numbers, float64(y), 2)
+			countUpTo(l.numbers, float64(y), 2) // resolve asks whether there are two
 		} else if y == 1 {
 			l.positives++
 		} else {
@@ -106,7 +110,8 @@ func (l *labeler) countLabel(batch *table.Batch, values *dataset.Values, i int) 
 		}
 
 		if l.positives == 0 || l.negatives == 0 {
-			countUpTo(l.texts, values.TextOf(i), maxListed+1) // for the message, if the other class never comes
+			// Only for the message of resolve, if the other class never comes.
+			countUpTo(l.texts, values.TextOf(i), maxListed+1)
 		}
 		return nil
 	}
@@ -139,7 +144,7 @@ func (l *labeler) countLabel(batch *table.Batch, values *dataset.Values, i int) 
 }
 
 // className returns the name of value i as a class: a number in its shortest form, or the text without blanks around
-// it. Digits that are no quantity, such as 01 or 623049e6, are texts.
+// it. Digits that are no quantity, such as 01 or 623049e6, are texts. A truth value is named true or false.
 func className(values *dataset.Values, i int) string {
 	if values.Type == dataset.Text {
 		if _, f := cell.ParseNumber(values.Text[i]); f != cell.FormNumber {
@@ -166,15 +171,19 @@ func (l *labeler) classOf(batch *table.Batch, values *dataset.Values, i int) (st
 	return className(values, i), nil
 }
 
-// rareWarnings returns a warning for each class, or value of a binary label, that a single row has. It is called after
-// resolve.
+// rareWarnings returns a warning for each class that a single row has. The classes of a binary label are called 0
+// (negative) and 1 (positive) in it, whatever the table calls them. A regression has no classes, and no such warning.
+// It is called after resolve.
 func (l *labeler) rareWarnings() (out []dataset.Warning) {
-	rows := maps.Clone(l.texts)
+	if l.info.Kind == dataset.Regression {
+		return nil
+	}
+	rows := l.texts // by class
 	if l.info.Kind == dataset.Binary {
 		rows = map[string]int64{"0": l.negatives, "1": l.positives}
 	}
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
-		if rows[name] == 1 && l.info.Kind != dataset.Regression {
+		if rows[name] == 1 {
 			out = append(out, dataset.Warning{Code: WarnRare, Column: l.info.Column,
 				Text: fmt.Sprintf("one row alone has %.40q, from which nothing can be learnt: is it no label, such as "+
 					"a total? Then list it under missing:", name)})
@@ -221,7 +230,10 @@ func parseNumber(values *dataset.Values, i int) (x float64, ok bool) {
 }
 
 // decode returns the label of row i as a number: 0 or 1, the number of a class, or the value of a regression. The label
-// must not be missing. An error names the row and says what the label is instead.
+// must not be missing, and the number of a class is known only after resolve. An error names the row and says what the
+// label is instead.
+//
+// Under label.positive, every other value is negative, unless label.negative names the only one that is.
 func (l *labeler) decode(batch *table.Batch, values *dataset.Values, i int) (float32, error) {
 	in := &l.info
 
@@ -268,9 +280,10 @@ func (l *labeler) decode(batch *table.Batch, values *dataset.Values, i int) (flo
 	return float32(x), nil
 }
 
-// SameValue reports whether value i is the one that a spec or a person writes as text: the same text or truth value, or
-// the same number in another spelling. Texts beyond 2^53, such as long ids, are compared as texts only, since a float64
-// cannot tell them apart.
+// SameValue reports whether value i is the one that a spec or a person writes as text. It is if the texts are equal, up
+// to blanks around them; if it is a truth value of that name, in any case; or if both are the same number in any
+// spelling. Texts of numbers beyond 2^53, such as long ids, are compared as texts only, since a float64 cannot tell them
+// apart.
 func SameValue(values *dataset.Values, i int, text string) bool {
 	if values.Type == dataset.Text && cell.Trim(values.Text[i]) == cell.Trim(text) ||
 		values.Type == dataset.Bool && strings.EqualFold(values.TextOf(i), text) {
@@ -320,11 +333,12 @@ func (l *labeler) resolve() error {
 		return fail(
 			"holds text (%s): name the positive value, such as `label: {column: %s, positive: %q}`, or all are "+
 				"classes: `{column: %s, kind: classes}`", listTexts(l.texts), column, example, column)
+	// The numbers are 0 and 1, and both occur.
 	case len(l.numbers) == 2 && l.numbers[0] > 0 && l.numbers[1] > 0:
 		l.info.Kind = dataset.Binary
 		l.positives, l.negatives = l.numbers[1], l.numbers[0]
 		return nil
-	// From here on there are only numbers, and not just 0 and 1.
+	// From here on there are only numbers, at least two, and not just 0 and 1. Many of them are a regression.
 	case l.spec.Sample.Negatives > 0:
 		return l.spec.Errorf("sample.negatives",
 			"label column %q holds %s: negative rows can be left out only if the label has two classes",
@@ -341,8 +355,8 @@ func (l *labeler) resolve() error {
 	return nil
 }
 
-// countZerosAndOnes adds the counts of 0 and 1 to l.numbers; countLabel keeps them apart so that they are never above
-// the limit of distinct numbers.
+// countZerosAndOnes adds the counts of 0 and 1 to l.numbers. countLabel counts them apart, so that both are known even
+// if the limit on distinct numbers is reached before they come. It is called once.
 func (l *labeler) countZerosAndOnes() {
 	for x, n := range map[float64]int64{0: l.zeros, 1: l.ones} {
 		if n > 0 {
@@ -351,7 +365,8 @@ func (l *labeler) countZerosAndOnes() {
 	}
 }
 
-// hasClasses reports whether the values are classes: where the spec says so, or by themselves if they are texts.
+// hasClasses reports whether the values are classes. They are if the spec says so. If it leaves the kind open and samples
+// no negative rows, which need two classes, they also are if all are texts, and more than two.
 func (l *labeler) hasClasses() bool {
 	return l.info.Kind == dataset.Classes ||
 		len(l.texts) > 2 && len(l.numbers) == 0 && l.info.Kind == "" && l.spec.Sample.Negatives == 0
@@ -371,13 +386,14 @@ func (l *labeler) setClasses(fail func(string, ...any) error) error {
 			return fail("holds a class whose name has %d bytes, more than %d", len(name), dataset.MaxClassName)
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int { // texts after numbers
+	slices.SortFunc(names, func(a, b string) int {
 		x, fa := cell.ParseNumber(a)
 		y, fb := cell.ParseNumber(b)
 		if fa != cell.FormText && fb != cell.FormText {
 			return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b)) // 1 and 01 are equal numbers
 		}
-		return cmp.Or(-cmp.Compare(boolOf(fa != cell.FormText), boolOf(fb != cell.FormText)), cmp.Compare(a, b))
+		// Texts come after numbers.
+		return cmp.Or(cmp.Compare(boolOf(fa == cell.FormText), boolOf(fb == cell.FormText)), cmp.Compare(a, b))
 	})
 	l.info.Kind, l.info.Classes = dataset.Classes, names
 	l.numberClasses()

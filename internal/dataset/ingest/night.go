@@ -100,7 +100,7 @@ func (n *Night) read(values *dataset.Values, least float64,
 			x[i] = y
 			parsed++
 		} else if float64(present-parsed-1) > (1-least)*float64(len(x)) {
-			break
+			break // one more than the limit is unreadable, so that rounding of the limit does not matter
 		}
 	}
 	return x, float64(parsed) / float64(max(present, 1))
@@ -121,8 +121,8 @@ type nightTaker struct {
 	spec   *dataset.Spec
 	read   []string // names of the columns read
 	label  int      // the label's index in read
-	// notBare says which of the columns read are left out of bare rows: those that order the rows, are times, ids or
-	// dropped, or determine the split.
+	// notBare says which of the columns read are left out of bare rows: the one that orders the rows, times, ids, dropped
+	// ones, and the one that determines the split unless it is the label or the key of a split by hash.
 	notBare []bool
 }
 
@@ -164,7 +164,7 @@ func newNightTaker(survey *survey, manifest *dataset.Manifest) *nightTaker {
 
 // exclude leaves a column out of bare rows, unless it is the label.
 func (t *nightTaker) exclude(survey *survey, name string) {
-	if i, ok := survey.roles.places[name]; ok && i != survey.roles.label && i < len(t.notBare) {
+	if i, ok := survey.roles.places[name]; ok && i != survey.roles.label {
 		t.notBare[i], t.night.Outside = true, append(t.night.Outside, name)
 	}
 }
@@ -205,7 +205,7 @@ func (t *nightTaker) addBatch(batch *table.Batch, labels []float32, splits []*sp
 	t.bares.addRows(t.bare, t.splits)
 }
 
-// recordWeights sets the weights of the rows just chosen, unless all weights are 1.
+// recordWeights sets the weights of the rows just chosen. A split without weights keeps the 1 that they have.
 func (t *nightTaker) recordWeights(splits []*splitPart) {
 	for _, part := range splits {
 		if part == nil || len(part.targets.Weight) == 0 {

@@ -76,7 +76,8 @@ func newPass(survey *survey, manifest *dataset.Manifest, writer *dataset.Writer,
 
 // writeFiles reads the table again and writes all files of the dataset except the manifest. It completes the manifest
 // with what only this pass knows: the mean labels and what the statistics say. A table that has other rows than in the
-// first pass, and a train split without both classes, are errors. The encoders and bins cannot be used afterwards.
+// first pass is an error, and so are rows of train that all have the same binary label. The encoders and bins cannot be
+// used afterwards.
 func (p *pass) writeFiles(ctx context.Context, options Options) error {
 	s := p.survey
 	if err := s.source.eachBatch(ctx, false, p.writeBatch, options.progress(PhaseWrite)); err != nil {

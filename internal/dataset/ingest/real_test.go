@@ -27,7 +27,7 @@ func sharedData(t testing.TB) string {
 	}
 	data := must.Get(filepath.Abs("../../../../shared/data"))(t)
 	if _, err := os.Stat(data); err != nil {
-		t.Skipf("SKIPPED: the real tables are not there: %v", err)
+		t.Skipf("SKIPPED: the real tables are not there; set COPPICE_DATA to their folder: %v", err)
 	}
 	return data
 }
@@ -148,11 +148,12 @@ func TestRealWarnings(t *testing.T) {
 	}
 }
 
-// TestRealTableInParts: a real table in several files of very different sizes gives the same dataset as in one file.
+// TestRealTableInParts: a real table in four files of very different sizes (1, 29,998, 1 and 70,000 rows) gives the same
+// dataset as in one file, and the four files together have a fingerprint. It runs only where COPPICE_FULL is set.
 func TestRealTableInParts(t *testing.T) {
 	long(t)
 	if os.Getenv("COPPICE_FULL") == "" {
-		t.Skip("TestStageIsDeterministic has files in parts: make test FULL=1")
+		t.Skip("TestStageIsDeterministic does the same with a small table; this one: make test FULL=1")
 	}
 	data := must.Get(os.ReadFile(filepath.Join(sharedData(t), "flight_delays_100k.csv")))(t)
 	lines := strings.SplitAfter(string(data), "\n")

@@ -109,7 +109,8 @@ const (
 )
 
 // warnings returns a warning if the newest row, from which ages are counted, looks wrong: if too few rows are ripe, or
-// too few are not. ripe is the number of ripe rows. It is called after the first pass.
+// too few are not. ripe is the number of ripe rows, also of those without a label and of those that sampling left out.
+// It is called after the first pass.
 func (r *ripener) warnings(ripe int64) []dataset.Warning {
 	if r == nil {
 		return nil
@@ -118,8 +119,8 @@ func (r *ripener) warnings(ripe int64) []dataset.Warning {
 		return []dataset.Warning{{Code: WarnUnripe, Column: r.spec.Label.At, Text: fmt.Sprintf(format, args...)}}
 	}
 	if r.left > ripe {
-		return warn("only %[2]d of %[1]d rows are as old as label.matures requires: is the newest row's time right?",
-			r.left+ripe, ripe)
+		return warn("only %d of %d rows are as old as label.matures requires: is the newest row's time right?", ripe,
+			r.left+ripe)
 	}
 
 	// The expected number of unripe rows is extrapolated from the ripe ones, if they span enough time. They do not end
@@ -143,6 +144,7 @@ func (r *ripener) describeUnripe() *dataset.Unripe {
 	if r == nil {
 		return nil
 	}
+	// A float64 of seconds since 1970 tells microseconds apart, and nothing finer.
 	moment := func(seconds float64) time.Time {
 		whole, part := math.Modf(seconds)
 		return time.Unix(int64(whole), int64(math.Round(part*1e6))*1e3).UTC()

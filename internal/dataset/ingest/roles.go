@@ -39,7 +39,8 @@ type feature struct {
 }
 
 // assignRoles finds the spec's columns in the table, decides which columns become features, and how further ones are
-// derived. Its errors point into the spec. markers say which values are missing.
+// derived. Its errors point into the spec, except that of a feature whose column cannot be read, which is about the
+// table. markers say which values are missing.
 func assignRoles(spec *dataset.Spec, t *table.Table, markers *cell.Markers) (*roles, error) {
 	r := &roles{places: map[string]int{}, weight: -1, group: -1, split: -1, order: -1}
 	byName := map[string]table.Column{}
@@ -75,6 +76,7 @@ func assignRoles(spec *dataset.Spec, t *table.Table, markers *cell.Markers) (*ro
 		return r.addColumn(name), nil
 	}
 
+	// The roles of single columns. split.key and split.column are never both set.
 	for _, role := range []struct {
 		path, name string
 		place      *int
@@ -165,13 +167,18 @@ func asksForCategories(spec *dataset.Spec, column string) bool {
 	return asked.Has(dataset.EncodeCategories) || asked.Has(dataset.EncodeLevels)
 }
 
-// addFeatures adds as features the columns of the table that are neither taken by another role nor dropped. It leaves
-// out the index of a pandas.DataFrame, which it notes in r.index, and the column of the source's day, unless the spec
-// names them. need returns an error if the table lacks a column that the spec names at a path. No feature at all, or
-// too many, are errors.
+// addFeatures adds as features the columns of the table that are neither taken by another role nor dropped.
+//
+// Two kinds of columns are left out by default: the index of a pandas.DataFrame, which it notes in r.index, and the day
+// that the source states in its folders' names. Either is a feature if the spec lists it under categorical, numeric or
+// encodings.columns; a format alone does not make it one.
+//
+// need returns an error if the table lacks a column that the spec names at a path. addFeatures asks it for the columns
+// under drop, format, categorical and numeric; those under encodings.columns are checked later (designer.checkNames).
+// No feature at all, too many, and a feature whose column cannot be read are errors.
 func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 	need func(path, name string) error) error {
-	// Whatever the spec names has to be in the table.
+	// A column to be dropped or given a format has to be in the table.
 	for i, name := range spec.Drop {
 		if err := need(fmt.Sprintf("drop[%d]", i), name); err != nil {
 			return err
@@ -184,7 +191,7 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 		}
 	}
 
-	// Columns left out, and kinds that the spec forces.
+	// Columns left out, and kinds that the spec forces: these columns must be in the table, too, and be features.
 	leftOut := map[string]bool{}
 	for _, name := range slices.Concat(taken, spec.Drop) {
 		leftOut[name] = true
@@ -208,20 +215,24 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 		}
 	}
 
-	// Every other column is a feature.
+	// Every other column is a feature, with the two exceptions above.
 	for _, c := range t.Columns() {
 		if leftOut[c.Name] {
 			continue
 		}
 		// A table that pandas wrote with its index, and read back without it, has it as a column "Unnamed: 0".
 		index := c.Index || c.Name == "Unnamed: 0"
+		// A day by which the spec orders statistics is not left out: the spec names it by that.
 		day := spec.Source.NamesDay(c.Name) && c.Name != spec.TimeColumn()
-		if _, named := spec.Encodings.Columns[c.Name]; (index || day) && !named && forced[c.Name] == "" {
+		_, named := spec.Encodings.Columns[c.Name]
+		named = named || forced[c.Name] != ""
+		if (index || day) && !named {
 			if index {
 				r.index = append(r.index, c.Name)
 			}
 			continue
 		}
+		// Find is called for its error alone: it refuses a column that cannot be read, such as one of lists.
 		if _, err := t.Find(c.Name); err != nil {
 			return err
 		}

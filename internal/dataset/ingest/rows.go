@@ -85,8 +85,9 @@ func readTable(ctx context.Context, t *table.Table, names []string, fn func(*tab
 	})
 }
 
-// thinNegatives returns those of places that sampling keeps: all positive rows, and the spec's share of the negative
-// ones. nil stands for all rows of the batch, both given and returned. The choice depends only on the rows' numbers.
+// thinNegatives returns those of places that sampling keeps: all rows that are not negative, and of the negative ones
+// about the spec's share. If the spec samples none, it returns places. nil stands for all rows of the batch, both given
+// and returned. The choice depends only on the rows' numbers.
 func (l *labeler) thinNegatives(batch *table.Batch, values *dataset.Values, places []int32) []int32 {
 	share := l.spec.Sample.Negatives
 	if share == 0 {

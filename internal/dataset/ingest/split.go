@@ -97,17 +97,16 @@ func (s *splitter) observe(batch *table.Batch, column *dataset.Values) ([]uint8,
 	return out, nil
 }
 
-// chooseSplit returns the split of row i and, for a split by hash, the hash of its key (otherwise 0). A row that
-// belongs to no split is an error. If late reports true, it may be called only after resolve.
+// chooseSplit returns the split of row i, as an index in dataset.SplitNames, and, for a split by hash, the hash of its
+// key (otherwise 0). Without any way to split, all rows are train. A row that belongs to no split is an error. If late
+// reports true, it may be called only after resolve.
 func (s *splitter) chooseSplit(batch *table.Batch, column *dataset.Values, i int) (split uint8, key uint64, err error) {
 	switch s.by {
-	case dataset.SplitByHash, dataset.SplitByRandom:
-		hash := s.rowHash(batch, i)
-		if s.by == dataset.SplitByHash {
-			key = s.keys.Hash(column, i, batch.Row(i))
-			hash = encode.Mix(key ^ seedSplit)
-		}
-		split = s.byShare(hash)
+	case dataset.SplitByHash:
+		key = s.keys.Hash(column, i, batch.Row(i))
+		split = s.byShare(encode.Mix(key ^ seedSplit))
+	case dataset.SplitByRandom:
+		split = s.byShare(s.rowHash(batch, i))
 	case dataset.SplitByClasses:
 		split, err = s.placeClass(batch, column, i)
 	case dataset.SplitByColumn:
@@ -243,8 +242,9 @@ func (s *splitter) resolve(counts *[4]int64) error {
 	return nil
 }
 
-// axis returns the counts of rows by time: as times if all values were, else as numbers. A split by time has them after
-// the first pass.
+// axis returns the counts of rows by time: as times if all values were texts of times, else as numbers. In a column of
+// numbers or of typed times asTime stays empty, as these are counted by their numbers only. A split by time has the
+// counts after the first pass.
 func (s *splitter) axis() *axis {
 	if s.asTime != nil && s.asTime.rows > 0 {
 		return s.asTime
@@ -332,7 +332,7 @@ func (s *splitter) foldOf(batch *table.Batch, i int, split uint8, key uint64,
 	}
 
 	switch {
-	case s.by == dataset.SplitByHash || group != nil:
+	case s.by == dataset.SplitByHash || group != nil: // by the hash of the group or the key
 	case s.by == dataset.SplitByTime:
 		x, _ := s.timeOf(column, i)
 		n, _ := slices.BinarySearch(s.folds[split], x)

@@ -44,7 +44,8 @@ func (s *splitter) observeClasses(batch *table.Batch, label *dataset.Values) err
 			return err
 		}
 		if _, known := s.classes[name]; !known && len(s.classes) > dataset.MaxClasses {
-			name = "" // which the label's own check refuses
+			// Either the label is a regression, whose rows are one class in the end, or its own check refuses it.
+			name = ""
 		}
 		if s.classes[name] == nil {
 			s.classes[name] = &classRows{}
@@ -61,7 +62,7 @@ func (s *splitter) observeClasses(batch *table.Batch, label *dataset.Values) err
 // resolveClasses decides which rows of each class are in which split, and adds their numbers to counts.
 func (s *splitter) resolveClasses(counts *[4]int64) {
 	// That the label is a regression may be known only now. All its rows are one class.
-	if s.labels.info.Kind == dataset.Regression { // which may have been open in the first pass
+	if s.labels.info.Kind == dataset.Regression {
 		all := &classRows{}
 		for _, c := range s.classes {
 			all.hashes = append(all.hashes, c.hashes...)
@@ -73,7 +74,9 @@ func (s *splitter) resolveClasses(counts *[4]int64) {
 	}
 	for _, c := range s.classes {
 		if n := len(c.hashes); n <= rankedRows {
-			// By rank: each split takes the next hashes in ascending order, and ends at its last one.
+			// By rank: each split takes the next hashes in ascending order, and ends at its last one. A split that gets
+			// none ends where the one before it does; train always gets one. Larger classes keep their counts, which
+			// are by the shares already.
 			slices.Sort(c.hashes)
 			c.counts, c.ends = [4]int64{}, make([]uint64, 4)
 			to := 0

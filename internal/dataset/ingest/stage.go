@@ -59,8 +59,9 @@ type Report struct {
 	Night    *Night
 }
 
-// Stage makes a dataset from a table's files in the folder dir, which must not exist or be empty (otherwise:
-// problem.Conflict). The dataset is complete when Stage returns; an error or the end of ctx leaves nothing behind.
+// Stage makes a dataset from a table's files in the folder dir. If dir exists, it must be an empty folder; otherwise the
+// error is of kind problem.Conflict. The dataset is complete when Stage returns nil. After any other error, and if ctx
+// ends, dir is removed.
 // Errors in the spec are *strictyaml.Error, those in the table *table.InputError.
 func Stage(ctx context.Context, spec *dataset.Spec, files []table.File, dir string, options Options) (*Report, error) {
 	if err := checkTarget(dir); err != nil {
@@ -217,8 +218,8 @@ func (s *survey) newManifest(files []table.File) *dataset.Manifest {
 			Checksum: f.Checksum})
 	}
 	m.About.Unripe = s.ripe.describeUnripe()
-	m.About.Warnings = slices.Concat(s.ripe.warnings(s.rows+s.labels.missing), s.labels.warnSpellings(),
-		s.labels.rareWarnings(),
+	ripe := s.rows + s.labels.missing + s.labels.thinned
+	m.About.Warnings = slices.Concat(s.ripe.warnings(ripe), s.labels.warnSpellings(), s.labels.rareWarnings(),
 		s.reading.Said)
 	for _, name := range s.roles.index {
 		m.About.Warnings = append(m.About.Warnings, dataset.Warning{Code: HintIndex, Column: name,

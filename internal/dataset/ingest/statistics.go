@@ -26,8 +26,9 @@ type statistics struct {
 	finalKeys []encode.Key
 	first     int // index of the first feature that is a statistic
 
-	file   string              // of the current batch
-	hashes [][]uint64          // by part, of the current batch
+	// A part (dataset.Part) is what one column contributes to the levels of keys: its value, or the range of its number.
+	file   string              // of the current batch, for errors
+	hashes [][]uint64          // [parts][rows] of the current batch: what each row has as the part
 	times  []float64           // of the current batch
 	errs   []error             // by part
 	rows   encode.LabelledRows // of one split in the current batch
@@ -87,8 +88,9 @@ func newStatistics(survey *survey, manifest *dataset.Manifest, design *design, d
 	return made
 }
 
-// cutTimes returns ascending times at which the rows can be divided into pieces of at most so many rows. Only rows that
-// share one time may be more. Each cut is just below the first time of a piece.
+// cutTimes returns ascending times at which the rows can be divided into pieces of at most so many rows. Each cut is just
+// below the first time of a piece. The rows of one bucket of times (see axis) are never divided, so a piece has more
+// rows if a bucket has.
 func (s *survey) cutTimes(pieceRows int64) []float64 {
 	a := s.splitter.axis()
 	if s.order != nil {
@@ -108,7 +110,7 @@ func (s *survey) cutTimes(pieceRows int64) []float64 {
 	return cuts
 }
 
-// close removes temporary files.
+// close removes temporary files. An error is ignored: at worst a file stays behind, and the dataset does not need it.
 func (s *statistics) close() {
 	_ = s.maker.Close()
 	if s.final != nil {
@@ -116,8 +118,9 @@ func (s *statistics) close() {
 	}
 }
 
-// observe computes, for a batch, the hash of every part of every row, and the times that order the rows. addBatch uses
-// them.
+// observe takes in a batch: it stores, for every part and row, the hash of what the row has as the part (s.hashes), the
+// times that order the rows (s.times, unless nothing orders them), and the file's name for errors (s.file). The addBatch
+// calls for the same batch use all three. An error names the row of a value that cannot be read.
 func (s *statistics) observe(batch *table.Batch) error {
 	s.file = batch.File
 	dataset.Parallel(s.survey.threads, len(s.d.readers), func(i int) {
@@ -140,7 +143,8 @@ func (s *statistics) observe(batch *table.Batch) error {
 }
 
 // addBatch passes the rows of one split in the current batch to the makers. number is the split's index in the
-// manifest. observe must have seen the batch.
+// manifest. observe must have seen the batch. The error that a part has more values than the first pass counted says
+// that the table has changed.
 func (s *statistics) addBatch(number int, part *splitPart) error {
 	r := &s.rows
 	r.Split, r.First, r.Label, r.Group = number, part.next, part.targets.Label, part.targets.Group
@@ -201,10 +205,10 @@ func (s *statistics) finish(ctx context.Context, writer *dataset.Writer, options
 		for j, table := range s.d.counted {
 			e := &s.m.About.Encodings[j]
 			switch {
-			case table != i:
-			case t.Floor == 1:
+			case table != i: // entry j is not about this table
+			case t.Floor == 1: // the table has every level that a row has
 				e.Levels = t.Levels - missingLevels(t, levels)
-			default: // the table has only some of them, and so had the survey's sample
+			default: // it has only the frequent ones, and the survey's estimate may be too low as well
 				e.Levels = max(e.Levels, t.Levels)
 			}
 		}
@@ -237,12 +241,13 @@ func (s *statistics) finishFinal(ctx context.Context, writer *dataset.Writer, op
 		return err
 	}
 	train, all := s.rowsBefore(1), s.rowsBefore(len(s.m.Splits))
+	// write gets rows number first and on of all splits, [statistics][rows], and writes those that are not train.
 	write := func(_, first int, columns [][]uint8) error {
-		from, to := max(first, train), min(first+len(columns[0]), all) // without the rows of train, and second copies
+		from, to := max(first, train), min(first+len(columns[0]), all)
+		if from >= to {
+			return nil
+		}
 		for i := range columns {
-			if from >= to {
-				break
-			}
 			if err := writer.WriteFinal(i, from-train, columns[i][from-first:to-first]); err != nil {
 				return err
 			}
@@ -285,9 +290,9 @@ func missingLevels(t *dataset.LevelTable, levels *dataset.Levels) int {
 }
 
 // assemble completes some rows of a split, from row number first on. columns has the bins of their statistics,
-// [statistics x rows]. It writes these into the features' columns and all features row by row. The other features are
-// read back from their columns, which the second pass wrote for the first copy of each row. For further copies of
-// train, assemble writes them, too.
+// [statistics][rows], at least one. It writes these into the features' columns, and all features row by row. The other
+// features are read back from their columns, which the second pass wrote for the first copy of each row. For further
+// copies of train, assemble writes them, too.
 func (s *statistics) assemble(writer *dataset.Writer, split, first int, columns [][]uint8) error {
 	info := s.m.Splits[split]
 	rows, distinctRows := len(columns[0]), s.m.TableRows(info.Name)

@@ -248,6 +248,7 @@ func (s *survey) selectTrain() (*trainSample, error) {
 	for _, slot := range s.sampler.sorted() {
 		i := slot.place
 		if s.splitter.late() {
+			// There is no error, as the first pass has read the same row.
 			if split, _, err := s.splitter.chooseSplit(b, &times, i); err != nil || split != 0 {
 				continue
 			}
@@ -302,8 +303,8 @@ func (s *survey) weights(batch *table.Batch) (weights []float32, values [][]floa
 	return weights, values, err
 }
 
-// columnOfNumbers returns a column's numbers in a batch. A number that is missing, below least or beyond a float32 is
-// an error; what says what the number is, and must what it has to be.
+// columnOfNumbers returns the column at place in a batch as numbers. A value that is missing, not a number, below least
+// or beyond a float32 is an error that names the row; what says in it what the number is, and must what it has to be.
 func (s *survey) columnOfNumbers(batch *table.Batch, place int, what, must string, least float64) ([]float32, error) {
 	v := &batch.Columns[place]
 	out := make([]float32, batch.Rows)

@@ -75,7 +75,7 @@ func (s *columnSurvey) observe(batch *table.Batch, values *dataset.Values, sampl
 		s.countLevels(values)
 		// A text longer than a category may be is never a category. The sample keeps a short stand-in for it, which
 		// suffices to tell it from others.
-		s.sample.longest = dataset.MaxCategory // longer ones are not categories; stand-ins suffice to tell them apart
+		s.sample.longest = dataset.MaxCategory
 	}
 
 	s.sample.copyChosen(values, sample)
@@ -204,7 +204,8 @@ func (s *columnSurvey) observeTexts(batch *table.Batch, values *dataset.Values) 
 // numbers, and becomes -1, for good, at the first other text.
 func (s *columnSurvey) declare(text string) {
 	x, f := cell.ParseNumber(text)
-	if s.declared++; f != cell.FormNumber {
+	s.declared++
+	if f != cell.FormNumber {
 		s.declared = -1
 	}
 	s.fractions = s.fractions || x != math.Trunc(x)
@@ -345,7 +346,10 @@ func (s *columnSurvey) warnOfOdd(warn func(code, format string, args ...any)) {
 	if len(texts) > maxOdd {
 		texts = append(texts[:maxOdd], "...")
 	}
-	what := map[cell.Form]string{cell.FormNumber: "numbers", cell.FormTime: "times"}[f]
+	what := "numbers"
+	if f == cell.FormTime {
+		what = "times"
+	}
 	warn(WarnOdd, "%.4g %% of the values are %s, all others are %s: the column is read as texts; if they stand for "+
 		"missing values, list them under missing: (--missing), else mend them", 100*float64(s.saw[f])/float64(all),
 		what, strings.Join(texts, ", "))
@@ -452,14 +456,15 @@ func (b *builder) gather(values *dataset.Values, places []int32) *dataset.Values
 }
 
 // buildFeature makes the feature of a column after the first pass: its kind, its bins from the values of the sampled
-// rows, and the rest of the manifest's entry. An error says that the column does not hold what the spec says.
+// rows, and the rest of the manifest's entry. It is called once, as it adds to s.missing the texts that are missing
+// values only in a column of this kind. An error says that the column does not hold what the spec says.
 func (s *columnSurvey) buildFeature(spec *dataset.Spec, sample *dataset.Values, scratch *builder) (*built, error) {
 	kind, why, err := s.kind()
 	if err != nil {
 		return nil, err
 	}
 
-	// Some texts are missing values only in a column of this kind.
+	// See the fields nans and spelt.
 	switch kind {
 	case dataset.Numeric:
 		s.missing += s.nans

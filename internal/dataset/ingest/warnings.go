@@ -42,9 +42,10 @@ const (
 	fewRows   = 1000 // splits of fewer rows get a warning
 )
 
-// warnings returns what is worth knowing about one feature: that it has no values or one only, that it looks like an
-// id, or that it gives the label away. f is the feature made from the column, bins its bins by row of train. folds is
-// memory that is used again for each feature.
+// warnings returns what is worth knowing about one feature: that it has no values or one only, that its texts or numbers
+// look like mistakes or codes, that it looks like an id, or that it gives the label away. A feature that was derived
+// without being asked for has none: it is left out later if it is useless. f is the feature made from the column, bins
+// its bins by row of train. folds is memory that is used again for each feature.
 func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, label dataset.LabelKind,
 	folds *folded) []dataset.Warning {
 	var out []dataset.Warning
@@ -52,7 +53,6 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 		out = append(out, dataset.Warning{Code: code, Column: f.Name, Text: fmt.Sprintf(format, args...)})
 	}
 
-	// A derived column that the spec did not ask for is simply left out if it is useless.
 	if s.feature.auto {
 		return nil
 	}
@@ -62,12 +62,14 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 	}
 	s.warnOfOdd(warn)
 
+	// With missing values a constant column still says something: whether there is a value.
 	constant := f.Range != nil && f.Range.Min == f.Range.Max || f.Kind == dataset.Categorical && f.different == 1
 	if constant && f.MissingBin < 0 {
 		warn(WarnConstant, "every row has the same value; drop the column")
 	}
 
-	// A column that looks like an id is not looked at for other oddities of its numbers.
+	// A column looks like an id if (almost) every row has a category, or a whole number, of its own. It is not looked at
+	// for other oddities of its numbers, and neither is a constant one.
 	idLike := f.Kind == dataset.Categorical && float64(f.different) >= idShare*float64(f.present) ||
 		f.Kind == dataset.Numeric && f.whole && f.different == f.present
 	if f.present >= idRows && idLike {
@@ -84,7 +86,7 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 		return out
 	}
 
-	// Whether the column alone predicts the label almost perfectly.
+	// Whether the column alone predicts the label almost perfectly: by AUC, or by the share of variance explained (R2).
 	switch label {
 	case dataset.Binary:
 		if auc := folds.fold(bins, train).auc(); auc >= leakScore {
@@ -237,7 +239,7 @@ func (f *folded) auc() float64 {
 }
 
 // classesExplained returns the share of variance that single-feature predictions explain, over the 0-1 indicators of
-// all classes together.
+// all classes together: for each class in turn, the label is 1 in its rows and 0 in all others. bins is by row of train.
 func (f *folded) classesExplained(bins []uint8, train *trainSample) float64 {
 	rest, all := 0.0, 0.0
 	one := trainSample{labels: make([]float32, len(bins)), folds: train.folds}
@@ -268,7 +270,8 @@ func (f *folded) r2() float64 {
 }
 
 // squares returns two sums over all rows: rest, of the squared errors of the predictions, and all, of those of the mean
-// label.
+// label. Of a group with n labels y and the prediction p, the sum of (y-p)^2 is that of y^2, less 2p times that of y,
+// plus n times p^2.
 func (f *folded) squares() (rest, all float64) {
 	for _, g := range f.groups {
 		rest += g.squares - 2*g.predicted*g.sum + g.rows*g.predicted*g.predicted
@@ -310,8 +313,9 @@ func splitWarnings(manifest *dataset.Manifest, learnt []bool) []dataset.Warning 
 		if manifest.Label.Kind != dataset.Binary {
 			continue
 		}
-		// Warn if the share is half as much again or a third less, and the difference is beyond chance: 4 standard
-		// errors, so that many splits of many tables give no false alarm.
+		// Warn if the share is more than half as much again as train's, or more than a third less, and the difference is
+		// beyond chance: 4 standard errors, so that many splits of many tables give no false alarm. The standard error of
+		// a difference of two shares is taken from the share in both splits together, as if they had the same one.
 		ratio := s.LabelMean / train.LabelMean
 		pooled := (s.LabelMean*float64(rows) + train.LabelMean*trainRows) / (float64(rows) + trainRows)
 		chance := math.Sqrt(pooled * (1 - pooled) * (1/float64(rows) + 1/trainRows))

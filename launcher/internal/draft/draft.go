@@ -163,7 +163,8 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 	// Write the specs.
 	d.Dataset = d.writeDatasetSpec(q, label, split, drop)
 	d.sweep = func(trials int) []byte { return d.writeSweepSpec(q, objective, trials, s) }
-	d.Sweep = d.sweep(cmp.Or(q.Trials, min(max(int(math.Round(trialsPerMinute*q.Limit.Minutes())), 3), 200)))
+	fitting := int(math.Round(trialsPerMinute * q.Limit.Minutes()))
+	d.Sweep = d.sweep(cmp.Or(q.Trials, min(max(fitting, leastTrials), mostTrials)))
 	return d, nil
 }
 
@@ -257,8 +258,8 @@ func (d *Draft) declareNumber(q Request, l *labels) (spec string) {
 }
 
 // declareClasses reports that classes are predicted, and returns the spec's value of label. Values that are likely
-// mistakes are errors: a few texts among many numbers, classes of one row, and classes that differ in case alone. If
-// classes were asked for, all but too many classes is accepted.
+// mistakes are errors: a few texts among many numbers, classes of one row (of more than two), and classes that differ in
+// case alone. If classes were asked for, only too many of them are an error.
 func (d *Draft) declareClasses(q Request, l *labels) (spec string, err error) {
 	values, texts := len(l.numbers)+len(l.texts), slices.Sorted(maps.Keys(l.texts))
 	if !q.wantsClasses() && len(texts) <= 3 && len(l.numbers) > maxClasses {
@@ -285,8 +286,10 @@ func (d *Draft) declareClasses(q Request, l *labels) (spec string, err error) {
 	// Classes that differ in case alone.
 	folded := map[string]string{}
 	for _, text := range texts {
-		other, twice := folded[strings.ToLower(text)]
-		if folded[strings.ToLower(text)] = text; twice && !q.wantsClasses() {
+		lower := strings.ToLower(text)
+		other, twice := folded[lower]
+		folded[lower] = text
+		if twice && !q.wantsClasses() {
 			return "", problem.New(problem.Input, "--label %s: %q and %q differ in case alone: write them in one way, "+
 				"or let them be two classes with --objective multiclass", q.Label, other, text)
 		}
@@ -301,7 +304,8 @@ func (d *Draft) declareClasses(q Request, l *labels) (spec string, err error) {
 
 const binaryObjective = "binary"
 
-// ofTwoClasses reports whether a metric judges two classes only.
+// ofTwoClasses reports whether a metric judges two classes only: it does not fit regression. It is asked only where
+// metrics of several classes have been ruled out, which do not fit it either.
 func ofTwoClasses(name string) bool {
 	m, err := metric.Lookup(name)
 	return err == nil && m.CheckObjective("regression") != nil
@@ -327,9 +331,10 @@ const (
 	minRepeats = 1.2 // least rows per value on average: if values hardly repeat, no rows have to stay together
 )
 
-// chooseSplit decides which rows train, choose and judge, and returns the value of split in dataset.yaml. If there is a
-// time, rows are split by it, since what is predicted lies ahead. Otherwise rows of a group or of a key stay together,
-// since they are alike. Otherwise rows are split at random. classes says that the label has several classes.
+// chooseSplit decides which rows train, choose and judge, and returns the value of split in dataset.yaml. What --split
+// says comes first. If there is a time, rows are split by it, since what is predicted lies ahead. Otherwise rows of a
+// group or of a key stay together, since they are alike. Otherwise rows are split at random; few rows class by class,
+// so that each split has some of each. classes says that the label has several classes.
 func (d *Draft) chooseSplit(q Request, s *seen, classes bool) (string, error) {
 	random := q.Parts == splitRandom && s.column(splitRandom) == nil
 	if random {
@@ -404,7 +409,8 @@ func (d *Draft) chooseSplit(q Request, s *seen, classes bool) (string, error) {
 }
 
 // whyAtRandom says why rows are split neither by time nor by a key. times are the columns of times between which byTime
-// could not decide.
+// could not decide. A column that is named like a time, but cannot be used as one, is the more helpful reason; of
+// several, the last in the table.
 func (s *seen) whyAtRandom(q Request, times []string) string {
 	why := "no time column or repeated ID was found (set --time or --key)"
 	if len(times) > 1 {
@@ -442,8 +448,8 @@ func (s *seen) keyColumn(q Request) *column {
 	return nil
 }
 
-// suggestColumn returns the end of a message about an unknown column: which column may be meant, other than the one
-// called but.
+// suggestColumn returns the end of a message about an unknown column: which column may be meant, other than except.
+// Columns named like __index_level_0__, which programs add, are not suggested.
 func (s *seen) suggestColumn(name, except string) string {
 	var names []string
 	for _, c := range s.columns {
@@ -471,7 +477,7 @@ func (d *Draft) listDropped(q Request, s *seen) []string {
 const largeRows = 2_000_000
 
 // writeDatasetSpec writes dataset.yaml. label and split are values of these keys. A key that was neither asked for nor
-// needed is left out.
+// needed is left out. A local source is made absolute, so that the file means the same wherever it is saved.
 func (d *Draft) writeDatasetSpec(q Request, label, split string, drop []string) []byte {
 	var b bytes.Buffer
 	var sources []string
@@ -499,7 +505,7 @@ func (d *Draft) writeDatasetSpec(q Request, label, split string, drop []string) 
 		fmt.Fprintf(&b, "missing: %s\n", list(q.missing()))
 	}
 	if len(q.said) > 0 {
-		said, _ := json.Marshal(q.said) // texts by texts, which is YAML, too
+		said, _ := json.Marshal(q.said) // a map of texts always can; JSON is YAML, too
 		fmt.Fprintf(&b, "format: %s\n", said)
 	}
 	if len(drop) > 0 {
@@ -550,6 +556,10 @@ const (
 // first, and the sweep concludes with what has been trained.
 const trialsPerMinute = 10
 
+// A sweep whose number of trials was not asked for has at least the two configurations that are tried first and one
+// that is searched. However long the limit, it has at most mostTrials: more have to be asked for.
+const leastTrials, mostTrials = 3, 200
+
 // writeSweepSpec writes sweep.yaml: the two configurations that are tried first, which depend on rows and ids, and
 // ranges of the parameters that were not given.
 func (d *Draft) writeSweepSpec(q Request, objective string, trials int, s *seen) []byte {
@@ -561,6 +571,7 @@ func (d *Draft) writeSweepSpec(q Request, objective string, trials int, s *seen)
 	}
 
 	// Which configuration comes first.
+	// ids says that the table has a feature of ids. If it does, first and second change places below.
 	first, second := ofNumbers, ofIDs
 	if n := s.label.present; objective == binaryObjective && n >= fewRows && n < manyRows {
 		first = ofFewNumbers
@@ -570,10 +581,12 @@ func (d *Draft) writeSweepSpec(q Request, objective string, trials int, s *seen)
 		return c.Name != q.Label && c.Unreadable == "" && c.distinct.n() > manyLevels &&
 			(c.texts && !c.isTime() || slices.Contains(names, c.Name) || c.Dictionary)
 	})
+	// With several classes ofIDs comes first and ofClasses second, whether or not there are ids; with few rows
+	// ofFewOfClasses comes first.
 	if gbt.Classes(objective) {
-		// The first is ofIDs and the second ofClasses, whether or not there are ids; with few rows both differ.
-		if first, ids = ofClasses, s.label.present >= fewRows; !ids {
-			first, second = ofFewOfClasses, ofClasses
+		first, ids = ofClasses, true
+		if s.label.present < fewRows {
+			first, second, ids = ofFewOfClasses, ofClasses, false
 		}
 	}
 

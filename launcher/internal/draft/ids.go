@@ -9,13 +9,14 @@ import (
 	"coppice/internal/gbt"
 )
 
-// listIDs lists the columns of numbers that are names rather than quantities: those asked for, and those that are named
-// like ids, which it reports. drop are columns that are no features.
+// listIDs lists, as categorical, the columns of numbers that are names rather than quantities: those asked for, and
+// those that are named like ids, which it reports. drop are columns that are no features, and so are those with a role.
 //
 // Numbers of ids are often given in an order that says something, such as where or when a user was met. So in tables
 // that are small enough for another column to cost little, whole numbers are listed as numbered: they stay numbers, and
 // have the statistics of ids as well. That was measured to pay for classes, and not for numbers to predict
-// (docs/LAB.md). In a split by time tomorrow's ids are new, so it is not done there.
+// (docs/LAB.md). In a split by time tomorrow's ids are new, so it is not done there, and neither where rows of a group
+// are ordered. Ids that are not plain whole numbers, or at most manyLevels different ones, are categorical in any table.
 func (d *Draft) listIDs(q Request, s *seen, drop []string, objective string) (categorical, numbered []string) {
 	var found []string
 	ordered := !d.byTime && q.Group == "" && s.rows >= leastNumbered && s.rows <= mostNumbered &&

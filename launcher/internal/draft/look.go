@@ -60,12 +60,12 @@ func (s *seen) column(name string) *column {
 // column is what is known of a column: from the first rows and, if it may be a time, a key or an id, from all.
 type column struct {
 	table.Column
-	counted  bool    // its values are looked at: those of texts, and of whatever may be an id, a key or asked for
+	counted  bool    // its values are looked at: of texts and times, of what may be an id or a key, of what a flag names
 	present  int64   // rows with a value
 	missing  int64   // rows without one
 	enough   bool    // of all rows only the first mostNumbered are looked at
 	texts    bool    // some value is not a number
-	odd      bool    // some value is not a whole number in its usual spelling
+	odd      bool    // some value is not a whole number below 2^53 in its usual spelling
 	times    bool    // every value is a time
 	lo, hi   float64 // range of the numbers
 	distinct counter
@@ -217,8 +217,8 @@ func (s *seen) readFirst(ctx context.Context, t *table.Table, q *Request) (err e
 }
 
 // readAll reads all rows of the label and of columns that may be a time, a key or a group. Of an id, which may stay a
-// number only in a small table, it looks at the first mostNumbered rows. What the first rows said about these columns
-// is counted anew.
+// number only in a small table, it looks at the first mostNumbered rows. Present, missing and different values of these
+// columns are counted anew; what the first rows showed besides (texts, odd numbers, the range) still holds, and stays.
 func (s *seen) readAll(ctx context.Context, t *table.Table, q Request) error {
 	markers, labels := s.markers, cell.NewMarkers((&dataset.Spec{Missing: q.missing()}).LabelMissing())
 	wanted := []string{q.Label}
@@ -267,11 +267,12 @@ func expand(places []string) ([]table.File, error) {
 	return table.Sorted(files), nil
 }
 
-// observe looks at a batch's values of the column: how many there are, whether all are numbers or times, and their
-// range. It counts different values.
+// observe looks at a batch's values of the column. It counts missing, present and different values; it notes whether
+// some are texts or odd numbers, and whether all are times; and it widens the range of the numbers. Of a column that is
+// not counted it notes only that it holds no times: such a column has the type of numbers, by which nothing is decided.
 func (c *column) observe(v *dataset.Values, markers *cell.Markers) {
 	if !c.counted {
-		c.times = false // a column of numbers; nothing is decided by its values
+		c.times = false
 		return
 	}
 	for i := range v.Len() {
@@ -288,6 +289,7 @@ func (c *column) observe(v *dataset.Values, markers *cell.Markers) {
 			c.texts = c.texts || !isNumber
 			c.odd = c.odd || text != strconv.FormatFloat(x, 'f', -1, 64)
 		}
+		// From 2^53 on, a float64 cannot tell whole numbers apart that differ by 1. A time has x = 0 here.
 		c.odd = c.odd || x != math.Trunc(x) || math.Abs(x) >= 1<<53
 		if isNumber {
 			c.lo, c.hi = min(c.lo, x), max(c.hi, x)
@@ -351,8 +353,8 @@ func (l *labels) observe(v *dataset.Values, markers *cell.Markers, yes string) {
 	}
 }
 
-// rarest returns the number of rows of the rarest class. For a label of numbers, which has no classes, it is the number
-// of all rows. classes says that there are several classes.
+// rarest returns the number of rows of the rarest class. With --positive there are two: that value, and all others. A
+// label of other than two values has classes only if classes says so. Without classes it is the number of all rows.
 func (l *labels) rarest(classes bool) int64 {
 	if l.named > 0 {
 		return min(l.named, l.present-l.named)
@@ -360,6 +362,7 @@ func (l *labels) rarest(classes bool) int64 {
 	if len(l.numbers)+len(l.texts) != 2 && !classes {
 		return l.present
 	}
+	// l.present is no class, but at least as many as any: it keeps Min from being called without values.
 	return min(slices.Min(append(slices.Collect(maps.Values(l.numbers)), l.present)),
 		slices.Min(append(slices.Collect(maps.Values(l.texts)), l.present)))
 }
@@ -368,8 +371,9 @@ func (l *labels) rarest(classes bool) int64 {
 var yesWords = []string{"yes", "y", "true", "t", "1", "positive", "pos", "click", "clicked", "churn", "churned",
 	"converted", "fraud", "bad", "won", "ja", "oui", "si", "sí", "sim", "+"}
 
-// decidePositive decides which of two values means yes, and returns what to add to the message about it. It is the
-// greater number, or the value that says yes, or else the rarer one.
+// decidePositive decides which of the label's two values means yes, and returns what to add to the message about it. Of
+// two numbers it is the greater one. Otherwise it is the first value among yesWords, in the order of values, or else the
+// rarer one.
 func (l *labels) decidePositive() (value, why string) {
 	values := l.values()
 	if len(l.numbers) == 2 {
@@ -420,7 +424,8 @@ func (l *labels) uniqueValues() []string {
 	return once
 }
 
-// listValues names the label's values for a message: the first maxClasses, each cut to 40 characters.
+// listValues names the label's values for a message: the first maxClasses, each cut to 40 characters, and that there
+// are more.
 func (l *labels) listValues() string {
 	values, more := l.values(), ""
 	if len(values) > maxClasses {
@@ -433,7 +438,7 @@ func (l *labels) listValues() string {
 }
 
 // valueOf returns value i as a number, or as a text if isNumber is false. A text that spells a number is a number; text
-// then has its spelling. The value must not be missing.
+// then has its spelling. A truth value is 0 or 1, and a time is a text. The value must not be missing.
 func valueOf(v *dataset.Values, i int) (x float64, text string, isNumber bool) {
 	switch v.Type {
 	case dataset.Float:

@@ -11,8 +11,11 @@ import (
 	"coppice/internal/problem"
 )
 
-// setParams reads the file of parameters that every trial has into q.given. The objective, the metric and the rounds of
-// early stopping in it are those of the request, unless flags give them. Parameters that go with nothing are errors.
+// setParams reads the file of parameters that every trial has into q.given, by the names that gbt has for them. The
+// objective and the metric in it become those of the request unless flags give them; its rounds of early stopping become
+// q.rounds. Parameters that training does not know, but LightGBM does, are not passed on: gbt.ReadParams has told what
+// has no effect, and refused all other names. A parameter that is set but has no effect because of another one, such as
+// bagging_fraction without bagging_freq, is an error.
 func (d *Draft) setParams(q *Request) error {
 	if q.ParamsFile == "" {
 		return nil
@@ -30,8 +33,12 @@ func (d *Draft) setParams(q *Request) error {
 		case canonical == "objective" && q.Objective == "":
 			q.Objective = fmt.Sprint(value)
 		case canonical == "metric" && q.Metric == "":
-			if list, several := value.([]any); several { // the first one stops and chooses, as in LightGBM
-				value = append(list, "")[0]
+			// Of a list the first metric stops and chooses, as in LightGBM. An empty list is no metric.
+			if list, several := value.([]any); several {
+				value = ""
+				if len(list) > 0 {
+					value = list[0]
+				}
 			}
 			q.Metric = fmt.Sprint(value)
 		case canonical == "early_stopping_round":
@@ -50,7 +57,7 @@ func (d *Draft) setParams(q *Request) error {
 	p, err := gbt.ParseParams(all)
 	if err == nil {
 		for _, idle := range p.Idle() {
-			err = idle
+			err = idle // the last one is reported
 		}
 	}
 	if err != nil {
@@ -59,8 +66,8 @@ func (d *Draft) setParams(q *Request) error {
 	return nil
 }
 
-// removeGiven returns a text without the parameters that were given. The text is a configuration, {a: 1, b: 2}, or
-// lines of ranges; separator is between its entries.
+// removeGiven returns a text without the entries of parameters that were given. The text is a configuration, such as
+// {a: 1, b: 2} with the separator ", ", or lines of ranges, NAME: RANGE, whose separator is a line's end.
 func (q *Request) removeGiven(text, separator string) string {
 	inside := strings.Trim(text, "{}")
 	kept := slices.DeleteFunc(strings.Split(inside, separator), func(one string) bool {
@@ -98,8 +105,8 @@ func (q *Request) params(trees int) string {
 	return "{" + strings.TrimPrefix(out+q.argument, ", ") + "}"
 }
 
-// judgesTwoClasses reports whether the metric that was asked for judges two classes only, and nothing else asks for
-// several.
+// judgesTwoClasses reports whether the metric that was asked for judges two classes only, and the objective is not one
+// of several classes. Without a metric asked for it is false.
 func (q *Request) judgesTwoClasses() bool {
 	return !q.wantsClasses() && q.Metric != "" && ofTwoClasses(q.Metric)
 }

@@ -58,12 +58,13 @@ func (d *Draft) decideGrades(q Request, l *labels) (spec string, err error) {
 
 // queries are the groups of a table, up to maxCounted, by the hash of their value.
 type queries struct {
-	first  map[uint64]uint64 // by query, a hash of the label of its first row
+	first  map[uint64]uint64 // by query, the label of its first row: the bits of a number, the hash of a text
 	differ map[uint64]bool   // queries with different labels: only from these an order can be learnt
 }
 
-// observe notes the first label of each query of a batch, and whether other labels follow. If yes, the value of
-// --positive, is not empty, there are two labels: that value and all others.
+// observe notes the first label of each query of a batch, and whether other labels follow. Rows without a query or a
+// label are skipped: no order is learnt from them. If yes, the value of --positive, is not empty, there are two labels:
+// that value and all others.
 func (q *queries) observe(group, label *dataset.Values, markers *cell.Markers, yes string) {
 	if q.first == nil {
 		q.first, q.differ = map[uint64]uint64{}, map[uint64]bool{}
@@ -82,11 +83,13 @@ func (q *queries) observe(group, label *dataset.Values, markers *cell.Markers, y
 		case !isNumber:
 			grade = cell.HashText([]byte(text))
 		}
-		of := cell.HashText([]byte(group.TextOf(i)))
-		if first, known := q.first[of]; known && first != grade {
-			q.differ[of] = true
-		} else if !known && len(q.first) < maxCounted {
-			q.first[of] = grade
+		query := cell.HashText([]byte(group.TextOf(i)))
+		first, known := q.first[query]
+		switch {
+		case !known && len(q.first) < maxCounted:
+			q.first[query] = grade
+		case known && first != grade:
+			q.differ[query] = true
 		}
 	}
 }

@@ -11,6 +11,10 @@ import (
 // byTime returns the column with the time of each row: the one asked for, else the only one that is named like it, else
 // the only one that holds times. It returns nil if there is none; if there are several, they are named. If rows are
 // kept together by a key or a group, no time is looked for.
+//
+// Unless it was asked for, the column must have a time in every row and at least minTimes different ones; it must not be
+// the label, dropped, categorical or named like a property of the row's subject (ofSubject). If there is none, but a
+// column of dates whose order of day and month is open, that is an error: only the caller can say how to read it.
 func (s *seen) byTime(q Request) (c *column, several []string, err error) {
 	if q.Time != "" {
 		return s.column(q.Time), nil, s.checkTime(q.Time)
@@ -54,7 +58,7 @@ func (s *seen) byTime(q Request) (c *column, several []string, err error) {
 func (s *seen) checkTime(name string) error {
 	c := s.column(name)
 	switch {
-	case c.isTime() || c.present == 0:
+	case c.isTime() || c.present == 0: // that no row has a time, chooseSplit reports
 		return nil
 	case s.reading.Open[name] != "":
 		return problem.New(problem.Input, "--time %s: %s", name, s.reading.Open[name])
@@ -125,7 +129,9 @@ func (s *seen) checkSplit(q Request, random bool) error {
 			return problem.New(problem.Usage, "--drop %s: leave the column out of --categorical", name)
 		}
 	}
-	if q.Time != "" && q.Key != "" || (random || q.Parts != "") && q.Time+q.Key != "" || random && q.Group != "" {
+	both := q.Time != "" && q.Key != ""
+	besideSplit := (random || q.Parts != "") && q.Time+q.Key != ""
+	if both || besideSplit || random && q.Group != "" {
 		return problem.New(problem.Usage, "give --time, --key or --split: rows are split by one of them")
 	}
 	return s.checkOrder(q)

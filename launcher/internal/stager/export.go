@@ -66,8 +66,9 @@ func (s *Stager) lookAt(ctx context.Context, place dataset.Place, src *source) e
 // exportQueries has the rows of all queries exported and copied into dir. In src.files it replaces each file that
 // stands for a query by the files with its rows.
 //
-// It begins with the newest day: if that has no rows yet, the table is not ready, and the other exports would be in
-// vain. The query of an older day without rows may be missing, as the spec says (see noteMissing).
+// It begins with the newest day, which is the last in src.queries: if that has no rows yet, the table is not ready, and
+// the other exports would be in vain. The query of an older day without rows may be missing, as the spec says (see
+// noteMissing). A query without a day is not looked at: a table without rows is refused later.
 func (s *Stager) exportQueries(ctx context.Context, src *source, dir string) error {
 	for i, q := range slices.Backward(src.queries) {
 		s.report(StepExport, int64(len(src.queries)-1-i), int64(len(src.queries)))

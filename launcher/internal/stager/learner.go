@@ -18,7 +18,8 @@ const (
 )
 
 // compareOrders compares two scores of the same rows by how they order the rows of each query: gain is how much higher
-// the mean NDCG@10 of fresh is than that of old, and sure whether that is beyond chance. All slices are by row.
+// the mean NDCG@10 of fresh is than that of old, and sure whether it is higher beyond chance. All slices are by row; group
+// has the query of each.
 func compareOrders(label []float32, group []uint64, fresh, old []float64) (gain float64, sure bool, err error) {
 	ndcg, err := metric.Lookup("ndcg@10")
 	if err != nil {
@@ -29,7 +30,8 @@ func compareOrders(label []float32, group []uint64, fresh, old []float64) (gain 
 }
 
 // learner is the encode.Learner of staging: it trains a small model on the training rows of l and returns its
-// predictions for all rows.
+// predictions for all rows. With groups the model ranks their rows; otherwise its objective is binary or regression, as
+// l.Binary says.
 func (s *Stager) learner(ctx context.Context, l *encode.TrainingSet) ([]float64, error) {
 	// Bring the columns into the form that gbt takes: by column, and row by row. Numeric bins get some ascending
 	// bounds, since only their order matters.
@@ -57,16 +59,16 @@ func (s *Stager) learner(ctx context.Context, l *encode.TrainingSet) ([]float64,
 	p.LambdaL2 = learnerL2
 	if d.Group = l.Group; l.Group != nil {
 		p.Objective = "lambdarank"
-	} else if !l.Binary {
+	} else if !l.Binary { // the default is binary
 		p.Objective = "regression"
 	}
 
 	// Learn from the training rows, and predict all rows.
 	all := *d
 	d.Subset = l.Train
-	r, err := gbt.Train(ctx, d, p, gbt.Options{Threads: max(1, s.threads())})
+	r, err := gbt.Train(ctx, d, p, gbt.Options{Threads: s.threads()})
 	if err != nil {
 		return nil, err
 	}
-	return r.Model.PredictBinned(&all, max(1, s.threads()))
+	return r.Model.PredictBinned(&all, s.threads())
 }

@@ -81,8 +81,8 @@ func (s *Stager) readPastNights(ctx context.Context, spec *dataset.Spec, dst Des
 	for _, n := range earlier {
 		if !n.Blocked() && n.Meaning == meaning {
 			q.Before = append(q.Before, n.Profile)
-			q.Respecified = n.Spec != hash // of the last one
-			q.Doubted = n.Doubted() && !q.Doubted
+			q.Respecified = n.Spec != hash        // of the last one
+			q.Doubted = n.Doubted() && !q.Doubted // after the loop: only the last of them is (see Request.Doubted)
 			r.Against = append(r.Against, n.Version)
 		}
 	}
@@ -90,15 +90,18 @@ func (s *Stager) readPastNights(ctx context.Context, spec *dataset.Spec, dst Des
 }
 
 // judgeNight compares the newly staged table with those of earlier nights, writes the record to dst and returns it. r
-// and q are what readPastNights returned, and absent lists places of days without a file. A version that already has a
-// record keeps it.
+// and q are what readPastNights returned; judgeNight completes both. absent lists places of days without a file. A
+// version that already has a record keeps it, and that one is returned; a damaged record is written anew.
 func (s *Stager) judgeNight(ctx context.Context, r *nights.Record, q *nights.Request, report *ingest.Report,
 	absent []string, dst Destination) (*nights.Record, error) {
 	defer ingest.LessGarbage(len(report.Manifest.Features))()
 	m := report.Manifest
 	known, err := dst.Night(ctx, m.Name, m.Version)
-	if err != nil && !problem.Is(err, problem.Damaged) || known != nil {
-		return known, err
+	if known != nil {
+		return known, nil
+	}
+	if err != nil && !problem.Is(err, problem.Damaged) {
+		return nil, err
 	}
 
 	r.Version = m.Version
@@ -191,13 +194,15 @@ func (d Destination) putNight(ctx context.Context, r *nights.Record, cond blob.G
 }
 
 // Nights reads the newest records until it has nightsRead that are not blocked: twice as many as are compared, as the
-// spec of some may mean something else. It stops at nightBytes, so that records of a wide table do not fill the memory.
+// spec of some may mean something else. It stops before it has read more than nightBytes, so that records of a wide
+// table do not fill the memory.
 const (
 	nightsRead = 2 * nights.MaxNights
 	nightBytes = 256 << 20
 )
 
-// Nights returns the newest records of a dataset, the oldest first (see nightsRead). Damaged records are left out.
+// Nights returns the newest records of a dataset, the oldest first (see nightsRead). Damaged records, files whose names
+// are no versions, and records that are removed meanwhile are left out. Without any record, the result is empty.
 func (d Destination) Nights(ctx context.Context, name string) ([]*nights.Record, error) {
 	type found struct {
 		version string
@@ -238,7 +243,8 @@ func (d Destination) Nights(ctx context.Context, name string) ([]*nights.Record,
 	var out []*nights.Record
 	read, usable := int64(0), 0
 	for _, f := range all {
-		if read += f.bytes; read > nightBytes || usable == nightsRead {
+		read += f.bytes
+		if read > nightBytes || usable == nightsRead {
 			break
 		}
 		r, err := d.Night(ctx, name, f.version)
@@ -248,7 +254,8 @@ func (d Destination) Nights(ctx context.Context, name string) ([]*nights.Record,
 		if err != nil {
 			return nil, err
 		}
-		if out = append(out, r); !r.Blocked() {
+		out = append(out, r)
+		if !r.Blocked() {
 			usable++
 		}
 	}

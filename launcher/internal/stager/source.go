@@ -64,14 +64,10 @@ func (s *Stager) listFiles(ctx context.Context, spec *dataset.Spec) (*source, er
 		}
 
 		// Only a place of a day may be without files.
-		if !problem.Is(err, problem.NotFound) || place.Day == "" {
-			if err != nil {
-				return nil, err
-			}
-			continue
+		if problem.Is(err, problem.NotFound) && place.Day != "" {
+			err = src.noteMissing(place, err)
 		}
-
-		if err := src.noteMissing(place, err); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -137,7 +133,8 @@ func (s *Stager) findIn(ctx context.Context, place dataset.Place, src *source) e
 		if err != nil {
 			return err
 		}
-		if found = true; len(src.files) >= table.MaxFiles {
+		found = true
+		if len(src.files) >= table.MaxFiles {
 			return tooManyFiles()
 		}
 		src.objects[uri] = object{store, attrs}
@@ -159,7 +156,8 @@ func (s *Stager) newestDay() time.Time {
 	return s.now().AddDate(0, 0, -1)
 }
 
-// literal returns the part of a pattern before its first special character: every object that matches begins with it.
+// literal returns the part of a pattern before its first special character, or without one the whole pattern but a slash
+// at its end: every object that matches begins with it. A backslash is special, as it makes the next character literal.
 func literal(pattern string) string {
 	if i := strings.IndexAny(pattern, "*?[\\"); i >= 0 {
 		return pattern[:i]
@@ -211,7 +209,7 @@ func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, st
 		file := filepath.Join(dir, filepath.FromSlash(f.Name))
 		sum, err := uploadOne(ctx, file, store, prefix+f.Name, s.now().Add(-resumeFor), func(n int64) {
 			done += n
-			s.report(StepUpload, min(done, total), total)
+			s.report(StepUpload, min(done, total), total) // a file that is sent again counts twice
 		})
 		if err != nil {
 			return nil, fmt.Errorf("upload %s: %w", f.Name, err)

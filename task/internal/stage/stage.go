@@ -140,8 +140,9 @@ func (q *Request) provideLocked(ctx context.Context, dir string) error {
 	return nil
 }
 
-// putInPlace renames the finished copy to dir. It returns only when the copy and its new name are on the disk: a crash
-// then leaves all of it, or nothing at all.
+// putInPlace renames the finished copy to dir. It returns only when the names of the copy's files, and its own new name,
+// are on the disk. The files' contents may still be on their way: a machine that loses power may lose some of them,
+// which the next verification finds (see isWhole).
 func putInPlace(partial, dir string) error {
 	if err := dataset.SyncPath(partial); err != nil {
 		return err
@@ -225,7 +226,8 @@ func (c *copier) copyFile(ctx context.Context, group *errgroup.Group, partial, p
 				attrs.Size, info.Bytes)}
 	}
 
-	// A file that exists is from an interrupted copy: its whole blocks are not fetched again.
+	// A file that exists is from an interrupted copy: its whole blocks are not fetched again. If it cannot be looked at
+	// for another reason than that it is absent, opening it fails, too.
 	_, err = os.Stat(path)
 	resumed := err == nil
 
