@@ -151,7 +151,7 @@ func TestFormatsOfJSON(t *testing.T) {
 			table.Options{Threads: 1}))(t)
 		must.Do(t, tab.Read(context.Background(), encoder.Columns(), 9, func(b *table.Batch) error {
 			values, err := encoder.Encode(b, nil, nil, 1)
-			if err == nil && values[2] != want {
+			if err == nil && values[2] != want { // x of the second row, after x and z of the first
 				t.Errorf("%s is read as %v, expected %v", text, values[2], want)
 			}
 			return err

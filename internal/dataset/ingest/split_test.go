@@ -381,8 +381,15 @@ func TestSplitByClasses(t *testing.T) {
 		csv := csvOf("y,x", 1000, func(i int) string { return fmt.Sprintf("%s,%d", label(i), i*i%701) })
 		return mustStage(t, spec+"encodings: none\n"+fmt.Sprintf(shares, seed), csv)
 	}
+	// The last of every 1000/n rows is yes.
 	rare := func(n int) func(i int) string {
-		return func(i int) string { return []string{"no", "yes"}[min(1, i%(1000/n)/(1000/n-1))] }
+		every := 1000 / n
+		return func(i int) string {
+			if i%every == every-1 {
+				return "yes"
+			}
+			return "no"
+		}
 	}
 	classes := func(i int) string { return []string{"a", "b", "c", "c"}[min(i/2, 3)] }
 	number := func(i int) string { return strconv.Itoa(i * 7 % 97) }
@@ -391,8 +398,8 @@ func TestSplitByClasses(t *testing.T) {
 	for _, c := range []struct {
 		spec  string
 		label func(i int) string
-		class float32
-		want  [4]int // rows of the class by split
+		class float32 // of which rows are counted; -1 for all rows
+		want  [4]int  // rows of the class by split
 	}{
 		{yes, rare(4), 1, [4]int{1, 1, 1, 1}},
 		{yes, rare(5), 1, [4]int{2, 1, 1, 1}},

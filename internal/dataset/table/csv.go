@@ -65,7 +65,8 @@ func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 		s.cols = append(s.cols, Column{Name: strings.Clone(name), Type: dataset.Text, Untyped: true,
 			Semicolon: s.delimiter == ';'})
 	}
-	// A first column without a name is pandas' index if its first two rows count from 0 or 1.
+	// A first column without a name is pandas' index if its first two rows count from 0 or 1. An error in these rows is
+	// ignored here: it comes again when the rows are read.
 	if s.header && len(first) > 1 && strings.Trim(first[0], " \t") == "" {
 		one, _ := r.nextRecord()
 		from := strings.Join(one[:min(1, len(one))], "")
@@ -115,20 +116,16 @@ func (s *csvSource) findDelimiter() (sure bool, err error) {
 		r := &lineRecords{r: bufio.NewReader(bytes.NewReader(sample)), comma: d, quoted: s.quoted}
 		first, same := 0, 1 // fields of the first row; 1 if all rows have as many, else 0
 		for range sniffRows {
+			// Read itself refuses a row with another number of fields than the first. Any other error says nothing
+			// against the delimiter, unless it is in the first row: the sample may end within quotes.
 			record, err := r.Read()
 			if errors.Is(err, csv.ErrFieldCount) || err != nil && first == 0 {
 				same = 0
 			}
-			if err != nil { // the sample may end within quotes
+			if err != nil {
 				break
 			}
-			if first == 0 {
-				first = len(record)
-			}
-			if len(record) != first {
-				same = 0
-				break
-			}
+			first = len(record)
 		}
 		// More fields are better, and the same number in all rows is better than any number of fields.
 		if score := first + same*sniffBytes; first > 1 && score > best {

@@ -94,8 +94,10 @@ func (j *JSON) Value(key string) (JSONValue, error) {
 	case '"':
 		text, err := j.readString(key)
 		return JSONValue{Text: text, Quoted: true}, err
-	case '{', '[':
-		return JSONValue{Nested: map[byte]string{'{': "an object", '[': "a list"}[c]}, j.skipNested(key)
+	case '{':
+		return JSONValue{Nested: "an object"}, j.skipNested(key)
+	case '[':
+		return JSONValue{Nested: "a list"}, j.skipNested(key)
 	}
 
 	// A number, or one of three words.
@@ -137,7 +139,8 @@ func (j *JSON) skipNested(key string) error {
 	}
 }
 
-// isPlainNumber reports whether a word is a JSON number without an exponent, as most are. It is faster than json.Valid.
+// isPlainNumber reports whether a word is a JSON number without an exponent, as most are: digits, at most one point that
+// has digits on both sides, and no zero before another digit of the whole part. It is faster than json.Valid.
 func isPlainNumber(word string) bool {
 	word = strings.TrimPrefix(word, "-")
 	pointAt := len(word)
@@ -145,7 +148,7 @@ func isPlainNumber(word string) bool {
 		switch {
 		case word[i] == '.' && pointAt == len(word):
 			pointAt = i
-		case word[i]-'0' > 9:
+		case word[i]-'0' > 9: // no digit; of a byte below '0' the difference wraps around
 			return false
 		}
 	}

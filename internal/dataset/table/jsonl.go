@@ -154,8 +154,8 @@ func (s *jsonlSource) read(ctx context.Context, q request) error {
 	return err
 }
 
-// eachLine calls use for every line that is not empty, in order. The jsonLine is the same each time. A line may have
-// maxRecord bytes.
+// eachLine calls use for every line that is not empty, in order, until use returns an error or ctx ends. The jsonLine is
+// the same each time. A line may have maxRecord bytes.
 func (s *jsonlSource) eachLine(ctx context.Context, use func(*jsonLine) error) error {
 	t, err := openText(s.file, s.head)
 	if err != nil {
@@ -224,6 +224,7 @@ func (l *jsonLine) eachKey(use func(key string, v JSONValue) error) error {
 		if l.seen[key] == l.number {
 			return l.fail(key, "the object has this key twice")
 		}
+		// openJSONL refuses a file at maxKeys. This bounds the memory for one that has changed since.
 		if _, known := l.seen[key]; !known && len(l.seen) > 2*maxKeys {
 			return l.fail(key, "the file has more than %d keys", maxKeys)
 		}

@@ -198,9 +198,11 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 			}
 		}
 
+		// texts is the size of all texts in the group, so a batch has as many rows as have batchBytes of it on average.
 		// A text that a dictionary gives to many rows counts once, and is in memory once.
+		perRow := texts/max(1, g.NumRows()) + 1
 		short := q
-		short.rows = min(q.rows, max(1, int(batchBytes/(texts/max(1, g.NumRows())+1))))
+		short.rows = min(q.rows, max(1, int(batchBytes/perRow)))
 		if err := s.readGroup(ctx, first, g.NumRows(), columns, short); err != nil {
 			return err
 		}

@@ -184,7 +184,8 @@ func plainTexts(data []byte, width int, shared bool, room room) (out []byte, err
 			return nil, errDelta
 		}
 		before, left = length, left-suffix
-		if size += 4 + length; size > maxPage {
+		size += 4 + length
+		if size > maxPage {
 			return nil, errDelta
 		}
 	}
@@ -230,6 +231,7 @@ func readDeltas(data []byte, room room) (out []int64, rest []byte, err error) {
 	if total == 0 {
 		return nil, data, nil
 	}
+	// The format has miniblocks of a multiple of 32 numbers.
 	if parts == 0 || head[0]%uint64(parts) != 0 || head[0]/uint64(parts)%32 != 0 || head[0] == 0 {
 		return nil, nil, errDelta
 	}

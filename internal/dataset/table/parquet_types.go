@@ -55,7 +55,8 @@ func kindOf(c *schema.Column) kind {
 	case parquet.Types.Int96:
 		k.width = 12
 	case parquet.Types.FixedLenByteArray:
-		if k.width = c.TypeLength(); k.width <= 0 {
+		k.width = c.TypeLength()
+		if k.width <= 0 {
 			k.unreadable = fmt.Sprintf("of texts of %d bytes", k.width)
 		}
 	}
@@ -313,7 +314,7 @@ func readInt96(v []byte) (micros int64, msg string) {
 	}
 
 	micros = nanos / 1000
-	if nanos%1000 < 0 {
+	if nanos%1000 < 0 { // round down; division rounds towards zero
 		micros--
 	}
 	return days*microsOfDay + micros, ""

@@ -275,7 +275,7 @@ func sharedData(t testing.TB) string {
 	}
 	data := must.Get(filepath.Abs("../../../../shared/data"))(t)
 	if _, err := os.Stat(data); err != nil {
-		t.Skipf("SKIPPED: the real tables are not there: %v", err)
+		t.Skipf("SKIPPED: the real tables are not there; set COPPICE_DATA to their folder: %v", err)
 	}
 	return data
 }

@@ -97,16 +97,21 @@ func (t *Table) ReadAs(formats dataset.Formats, values func(b *Batch, column int
 }
 
 // inFormats returns a batch with the columns in their formats. It does not change b, whose memory for texts is used for
-// the next rows.
-func (t *Table) inFormats(b *Batch) (_ *Batch, err error) {
+// the next rows. An error is that of the first column with a text that is not in its format.
+func (t *Table) inFormats(b *Batch) (*Batch, error) {
 	out := *b
 	out.Columns = slices.Clone(b.Columns)
 	for i, name := range b.Names {
-		if f := t.columns[t.byName[name]].Format; f != "" && err == nil {
-			out.Columns[i], err = t.values(b, i, f)
+		f := t.columns[t.byName[name]].Format
+		if f == "" {
+			continue
+		}
+		var err error
+		if out.Columns[i], err = t.values(b, i, f); err != nil {
+			return nil, err
 		}
 	}
-	return &out, err
+	return &out, nil
 }
 
 // produce reads all files, one after the other, and passes every batch to emit. places are indices in t.columns, rows

@@ -55,7 +55,10 @@ func placesOf(columns []Column) (names []string, at map[string]int) {
 	return names, at
 }
 
-// widestType returns the type that holds the values of both columns; ok is false if there is none.
+// widestType returns the type that holds the values of both columns; ok is false if there is none. Whole numbers and
+// fractions go together as floats, and times of two units in the finer one. Numbers and anything else get the other's
+// type: the numbers may be a column of nulls. Columns of which one only can be read do not go together, nor do texts
+// whose meaning is declared and texts of CSV.
 func widestType(a, b Column) (typ dataset.Type, unit dataset.Unit, ok bool) {
 	number := func(c Column) bool { return c.Type == dataset.Float || c.Type == dataset.Int }
 	switch {
@@ -117,7 +120,8 @@ func (f *reshaped) read(ctx context.Context, q request) error {
 				columns[i] = f.fill(place, b.Rows)
 				continue
 			}
-			if columns[i] = b.Columns[next]; f.turn != nil {
+			columns[i] = b.Columns[next]
+			if f.turn != nil {
 				if columns[i], err = f.turn(place, &b.Columns[next]); err != nil {
 					return err
 				}
@@ -171,7 +175,8 @@ func nullValues(c *Column, rows int) dataset.Values {
 }
 
 // widenValues returns values in the type of column c. misfit is the index of the first value that does not fit, or -1.
-// Nulls and NaN always fit.
+// Nulls and NaN always fit, as nulls. Of values in another type or unit, whole numbers that a float64 holds exactly fit
+// a column of floats, times fit one of times in whose unit an int64 can count them, and 0 and 1 fit truth values.
 func widenValues(v *dataset.Values, c *Column) (out dataset.Values, misfit int) {
 	if v.Type == c.Type && v.Unit == c.Unit {
 		return *v, -1

@@ -147,7 +147,8 @@ func (p *ParquetWriter) Write(b *Batch) error {
 			}
 		}
 
-		if p.rows += b.Rows; p.rows < groupRows {
+		p.rows += b.Rows
+		if p.rows < groupRows {
 			return nil
 		}
 		return p.closeGroup()

@@ -32,10 +32,10 @@ func narrowIDs(t *testing.T, ext string, rows int) table.File {
 		b.Names, b.Columns[i].Type = append(b.Names, c.Name), c.Type
 	}
 	for r := range rows {
-		b.Columns[0].Int, b.Columns[1].Int = append(b.Columns[0].Int, int64(rng.IntN(20)/19)),
-			append(b.Columns[1].Int, int64(r*60/rows))
+		b.Columns[0].Int = append(b.Columns[0].Int, int64(rng.IntN(20)/19)) // one of 20 rows is positive
+		b.Columns[1].Int = append(b.Columns[1].Int, int64(r*60/rows))
 		for i := range 4 {
-			x := rng.Float64()
+			x := rng.Float64() // low numbers of ids are the frequent ones
 			b.Columns[2+i].Text = append(b.Columns[2+i].Text, fmt.Sprint("a", int(2000*x*x*x)))
 		}
 	}

@@ -24,7 +24,7 @@ import (
 )
 
 // A random label must not become predictable by encoding. On leakRows rows, an AUC may differ from a half by leakBound,
-// which is three standard errors.
+// which is three standard errors: one is the root of 1/(3*rows), where half of the rows are positive.
 var leakRows, leakBound, leakKeys = 30_000, 0.01, "[[user, site]]"
 
 func init() {

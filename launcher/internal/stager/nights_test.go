@@ -33,6 +33,14 @@ func night(t *testing.T, s *stager.Stager, table nightstest.Table, dst stager.De
 	return must.Get(s.Stage(t.Context(), spec, dst))(t)
 }
 
+// clearColumn empties a column of a table, in place.
+func clearColumn(table nightstest.Table, name string) {
+	at := slices.Index(table.Names, name)
+	for _, row := range table.Rows {
+		row[at] = ""
+	}
+}
+
 // TestNightsAreCompared: in a folder and in a bucket, a night that is not like those before is blocked, also when it is
 // staged again. Later nights are not compared with it until a person accepts it.
 func TestNightsAreCompared(t *testing.T) {
@@ -52,9 +60,7 @@ func TestNightsAreCompared(t *testing.T) {
 
 			// A night whose column of countries is empty.
 			bad := stream.Night(1)
-			for i := range bad.Rows {
-				bad.Rows[i][5] = ""
-			}
+			clearColumn(bad, "country")
 			blocked := night(t, s, bad, dst, "contract: auto\n")
 			err := stager.CheckNight(blocked.Night, at, "")
 			var refused *stager.BlockedError
@@ -126,9 +132,7 @@ func TestContractBeginsWithNights(t *testing.T) {
 
 	// A second table, without countries.
 	empty := stream.Night(1)
-	for i := range empty.Rows {
-		empty.Rows[i][5] = ""
-	}
+	clearColumn(empty, "country")
 	second := night(t, s, empty, dst, "drop: [price]\n")
 	passes("a second table", second)
 	if len(second.Night.Findings) == 0 || second.Night.Findings[0].Code != nights.CodeEmpty {
@@ -142,9 +146,7 @@ func TestContractBeginsWithNights(t *testing.T) {
 	if n := night(t, nightly, empty, stager.Destination{Dir: t.TempDir()}, ""); n.Night.Blocked() {
 		t.Errorf("a schedule's first night is blocked, want it to pass: %v", n.Night.Findings)
 	}
-	for i := range empty.Rows {
-		empty.Rows[i][4] = ""
-	}
+	clearColumn(empty, "device")
 	if n := night(t, nightly, empty, dst, "drop: [price]\n"); !n.Night.Blocked() {
 		t.Errorf("a scheduled night without devices: found %v; want it blocked", n.Night.Findings)
 	}
@@ -226,10 +228,12 @@ func TestBucketsHavePlainNames(t *testing.T) {
 		"b/x": {},
 	} {
 		bucket, rest, err := stager.SplitURL(url)
-		if bucket != want[0] || rest != want[1] && err == nil || (err == nil) != (want[0] != "") {
-			if err == nil || want[0] != "" {
-				t.Errorf("split %q into %q and %q, error %v; expected %q", url, bucket, rest, err, want)
-			}
+		valid := want[0] != ""
+		switch {
+		case valid && (err != nil || bucket != want[0] || rest != want[1]):
+			t.Errorf("split %q into %q and %q, error %v; expected %q", url, bucket, rest, err, want)
+		case !valid && err == nil:
+			t.Errorf("split %q into %q and %q, expected an error", url, bucket, rest)
 		}
 	}
 }

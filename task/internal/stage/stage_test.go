@@ -224,9 +224,9 @@ func rewrite(t *testing.T, s *counting, m *dataset.Manifest, file string, edit f
 	must.Get(s.Put(t.Context(), name, blob.Any, bytes.NewReader(edit(data))))(t)
 }
 
-// TestCancelledWhileWaiting: a task that is cancelled returns the context's error and leaves no copy under its final
-// name.
-func TestCancelledWhileWaiting(t *testing.T) {
+// TestCancelledTask: a task whose context has ended before it begins returns the context's error and leaves no copy under
+// its final name.
+func TestCancelledTask(t *testing.T) {
 	_, q, m := world(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
