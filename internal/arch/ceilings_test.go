@@ -34,9 +34,9 @@ var ceilings = map[string]int{
 	"internal/dataset/cell":        2238,
 	"internal/dataset/datasettest": 190,
 	"internal/dataset/encode":      2587,
-	"internal/dataset/ingest":      5183,
+	"internal/dataset/ingest":      5190,
 	"internal/dataset/segment":     216,
-	"internal/dataset/table":       3610,
+	"internal/dataset/table":       3616,
 	"internal/engine":              81,
 	"internal/exact":               68,
 	"internal/expression":          450,
@@ -77,7 +77,7 @@ var ceilings = map[string]int{
 	"launcher/internal/console":    231,
 	"launcher/internal/doctor":     525,
 	"launcher/internal/explain":    290,
-	"launcher/internal/draft":      1320,
+	"launcher/internal/draft":      1332,
 	"launcher/internal/plan":       1250,
 	"launcher/internal/predict":    549,
 	"launcher/internal/provision":  372,
@@ -87,7 +87,7 @@ var ceilings = map[string]int{
 	"launcher/internal/serve":      1357,
 	"launcher/internal/show":       1641,
 	"launcher/internal/slot":       185,
-	"launcher/internal/stager":     1349,
+	"launcher/internal/stager":     1342,
 	"launcher/internal/sweepview":  533,
 	"localemu":                     7,
 	"localemu/batchemu":            1655,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_041
+const maxLines = 89_059
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -495,9 +495,10 @@ func TestWrongNewestRowIsTold(t *testing.T) {
 	}
 }
 
-// TestSampledRowsAreRipe: negative rows that sampling leaves out count among those that are old enough. Of 900 rows, one
-// an hour, the first 600 are as old as 300 hours, and 300 are not. Sampling keeps about 40 of the 400 negative ones of
-// the first, so that fewer rows are left than are too young. That is no sign of a wrong newest row, so nothing is said.
+// TestSampledRowsAreRipe: negative rows that sampling leaves out count among those that are old enough. Of 900 rows,
+// one an hour, the first 600 are as old as 300 hours, and 300 are not. Sampling keeps about 40 of the 400 negative ones
+// of the first, so that fewer rows are left than are too young. That is no sign of a wrong newest row, so nothing is
+// said.
 func TestSampledRowsAreRipe(t *testing.T) {
 	s := mustStage(t, "label: {column: y, matures: 300h, at: ts}\ndrop: [ts]\nsample: {rows: 100, negatives: 0.1}\n",
 		lateTable(900, 900))

@@ -220,8 +220,9 @@ func (p *designer) hasCategories() bool {
 const minDays = 14
 
 // dropUseless removes columns that carry nothing over to later rows. Of the columns derived without being asked for,
-// these are constant ones, such as the hours in a table of days, those with missing or no values, and weekdays in a table of
-// fewer than minDays days. Of the others, these are columns of numbers that keep growing with time (see growsWithTime).
+// these are constant ones, such as the hours in a table of days, those with missing or no values, and weekdays in a
+// table of fewer than minDays days. Of the others, these are columns of numbers that keep growing with time (see
+// growsWithTime).
 func (p *designer) dropUseless() {
 	p.keep(func(c *sampledColumn) bool {
 		switch {
@@ -333,8 +334,8 @@ func (p *designer) checkNames() error {
 	return nil
 }
 
-// encodeColumns decides how each column is encoded, by itself, and adds that to the design. A column of numbers or times
-// stays as it is unless the spec asks for another encoding. worth holds, for each atom, the measured gain of its
+// encodeColumns decides how each column is encoded, by itself, and adds that to the design. A column of numbers or
+// times stays as it is unless the spec asks for another encoding. worth holds, for each atom, the measured gain of its
 // statistics; nil if it was not measured.
 func (p *designer) encodeColumns(worth []*float64) error {
 	for i := range p.columns {

@@ -123,9 +123,6 @@ func (f *built) warnHints(warn func(code, format string, args ...any)) {
 
 // sentinel returns a warning if one number among the labels of a regression looks like a code (see findCode).
 func (t *trainSample) sentinel(label *dataset.LabelInfo) []dataset.Warning {
-	if label.Kind != dataset.Regression {
-		return nil
-	}
 	numbers := make([]float64, len(t.labels))
 	for i, y := range t.labels {
 		numbers[i] = float64(y)
@@ -133,7 +130,7 @@ func (t *trainSample) sentinel(label *dataset.LabelInfo) []dataset.Warning {
 	var counter cell.Counter
 	all, _ := counter.Count(numbers)
 	c := findCode(all, len(numbers))
-	if c == nil {
+	if label.Kind != dataset.Regression || c == nil {
 		return nil
 	}
 	return []dataset.Warning{{Code: WarnCode, Column: label.Column,

@@ -50,8 +50,9 @@ func newLabeler(spec *dataset.Spec, markers *cell.Markers) *labeler {
 		spelt: map[string]string{}, absent: map[string]int64{}}
 }
 
-// observe counts the labels of a batch and returns the places of the rows that have one, ascending. Texts that stand for
-// a missing label are counted, too, in l.absent. An error says that the label is not what the spec says, or is a time.
+// observe counts the labels of a batch and returns the places of the rows that have one, ascending. Texts that stand
+// for a missing label are counted, too, in l.absent. An error says that the label is not what the spec says, or is a
+// time.
 func (l *labeler) observe(batch *table.Batch, values *dataset.Values) ([]int32, error) {
 	if values.Type == dataset.Time {
 		return nil, l.spec.Errorf("label", "column %q is a time and cannot be a label", l.info.Column)
@@ -86,9 +87,9 @@ func Missing(values *dataset.Values, i int, markers *cell.Markers) bool {
 }
 
 // countLabel counts the label of row i, which is not missing. If the spec says which labels are positive, it counts
-// positive and negative rows. If the spec says that labels are numbers or classes, it counts rows by value. If it leaves
-// the kind open, the meaning is known only after all rows, so the value is counted as a number if it is one, and as a
-// text otherwise. An error says that the label is not what the spec says.
+// positive and negative rows. If the spec says that labels are numbers or classes, it counts rows by value. If it
+// leaves the kind open, the meaning is known only after all rows, so the value is counted as a number if it is one, and
+// as a text otherwise. An error says that the label is not what the spec says.
 //
 // Each map of distinct values grows only up to the number after which nothing depends on more: two numbers of a
 // regression, which then varies; and else one more than a message lists (maxListed) or than there may be classes
@@ -282,8 +283,8 @@ func (l *labeler) decode(batch *table.Batch, values *dataset.Values, i int) (flo
 
 // SameValue reports whether value i is the one that a spec or a person writes as text. It is if the texts are equal, up
 // to blanks around them; if it is a truth value of that name, in any case; or if both are the same number in any
-// spelling. Texts of numbers beyond 2^53, such as long ids, are compared as texts only, since a float64 cannot tell them
-// apart.
+// spelling. Texts of numbers beyond 2^53, such as long ids, are compared as texts only, since a float64 cannot tell
+// them apart.
 func SameValue(values *dataset.Values, i int, text string) bool {
 	if values.Type == dataset.Text && cell.Trim(values.Text[i]) == cell.Trim(text) ||
 		values.Type == dataset.Bool && strings.EqualFold(values.TextOf(i), text) {
@@ -365,8 +366,8 @@ func (l *labeler) countZerosAndOnes() {
 	}
 }
 
-// hasClasses reports whether the values are classes. They are if the spec says so. If it leaves the kind open and samples
-// no negative rows, which need two classes, they also are if all are texts, and more than two.
+// hasClasses reports whether the values are classes. They are if the spec says so. If it leaves the kind open and
+// samples no negative rows, which need two classes, they also are if all are texts, and more than two.
 func (l *labeler) hasClasses() bool {
 	return l.info.Kind == dataset.Classes ||
 		len(l.texts) > 2 && len(l.numbers) == 0 && l.info.Kind == "" && l.spec.Sample.Negatives == 0

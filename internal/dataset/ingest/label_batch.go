@@ -34,8 +34,8 @@ func (l *labeler) presentIn(batch *table.Batch, values *dataset.Values) []int32 
 	return places
 }
 
-// decodeAll writes the labels of a batch's rows, as numbers, to out, which has an element for each row. None of them may
-// be missing. It is called after resolve.
+// decodeAll writes the labels of a batch's rows, as numbers, to out, which has an element for each row. None of them
+// may be missing. It is called after resolve.
 func (l *labeler) decodeAll(batch *table.Batch, values *dataset.Values, out []float32) error {
 	// A float that is 0 or 1 is its own label, be it binary or of a regression. Most are, so they skip decode.
 	plain := l.info.Positive == nil && l.info.Above == nil && l.info.Kind != dataset.Classes &&

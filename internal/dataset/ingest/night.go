@@ -121,8 +121,8 @@ type nightTaker struct {
 	spec   *dataset.Spec
 	read   []string // names of the columns read
 	label  int      // the label's index in read
-	// notBare says which of the columns read are left out of bare rows: the one that orders the rows, times, ids, dropped
-	// ones, and the one that determines the split unless it is the label or the key of a split by hash.
+	// notBare says which of the columns read are left out of bare rows: the one that orders the rows, times, ids,
+	// dropped ones, and the one that determines the split unless it is the label or the key of a split by hash.
 	notBare []bool
 }
 

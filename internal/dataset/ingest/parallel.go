@@ -2,9 +2,9 @@ package ingest
 
 import "sync"
 
-// serial returns fn made safe for concurrent use. It drops calls that report no more than an earlier one, so that
+// Serial returns fn made safe for concurrent use. It drops calls that report no more than an earlier one, so that
 // progress never goes back.
-func serial(fn func(done, total int64)) func(done, total int64) {
+func Serial(fn func(done, total int64)) func(done, total int64) {
 	var mu sync.Mutex
 	last := int64(-1)
 	return func(done, total int64) {

@@ -148,8 +148,8 @@ func TestRealWarnings(t *testing.T) {
 	}
 }
 
-// TestRealTableInParts: a real table in four files of very different sizes (1, 29,998, 1 and 70,000 rows) gives the same
-// dataset as in one file, and the four files together have a fingerprint. It runs only where COPPICE_FULL is set.
+// TestRealTableInParts: a real table in four files of very different sizes (1, 29,998, 1 and 70,000 rows) gives the
+// same dataset as in one file, and the four files together have a fingerprint. It runs only where COPPICE_FULL is set.
 func TestRealTableInParts(t *testing.T) {
 	long(t)
 	if os.Getenv("COPPICE_FULL") == "" {

@@ -59,10 +59,9 @@ type Report struct {
 	Night    *Night
 }
 
-// Stage makes a dataset from a table's files in the folder dir. If dir exists, it must be an empty folder; otherwise the
-// error is of kind problem.Conflict. The dataset is complete when Stage returns nil. After any other error, and if ctx
-// ends, dir is removed.
-// Errors in the spec are *strictyaml.Error, those in the table *table.InputError.
+// Stage makes a dataset from a table's files in the folder dir. If dir exists, it must be an empty folder; otherwise
+// the error is of kind problem.Conflict. The dataset is complete when Stage returns nil. After any other error, and if
+// ctx ends, dir is removed. Errors in the spec are *strictyaml.Error, those in the table *table.InputError.
 func Stage(ctx context.Context, spec *dataset.Spec, files []table.File, dir string, options Options) (*Report, error) {
 	if err := checkTarget(dir); err != nil {
 		return nil, err
@@ -238,7 +237,7 @@ func (o Options) progress(phase Phase) func(done, total int64) {
 	if o.Progress == nil {
 		return nil
 	}
-	return serial(func(done, total int64) { o.Progress(Progress{phase, done, total}) })
+	return Serial(func(done, total int64) { o.Progress(Progress{phase, done, total}) })
 }
 
 // buildFeatures makes the feature of each column from the sample, and adds warnings about the columns to the manifest.

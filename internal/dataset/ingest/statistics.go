@@ -26,7 +26,8 @@ type statistics struct {
 	finalKeys []encode.Key
 	first     int // index of the first feature that is a statistic
 
-	// A part (dataset.Part) is what one column contributes to the levels of keys: its value, or the range of its number.
+	// A part (dataset.Part) is what one column contributes to the levels of keys: its value, or the range of its
+	// number.
 	file   string              // of the current batch, for errors
 	hashes [][]uint64          // [parts][rows] of the current batch: what each row has as the part
 	times  []float64           // of the current batch
@@ -88,9 +89,9 @@ func newStatistics(survey *survey, manifest *dataset.Manifest, design *design, d
 	return made
 }
 
-// cutTimes returns ascending times at which the rows can be divided into pieces of at most so many rows. Each cut is just
-// below the first time of a piece. The rows of one bucket of times (see axis) are never divided, so a piece has more
-// rows if a bucket has.
+// cutTimes returns ascending times at which the rows can be divided into pieces of at most so many rows. Each cut is
+// just below the first time of a piece. The rows of one bucket of times (see axis) are never divided, so a piece has
+// more rows if a bucket has.
 func (s *survey) cutTimes(pieceRows int64) []float64 {
 	a := s.splitter.axis()
 	if s.order != nil {
@@ -119,8 +120,8 @@ func (s *statistics) close() {
 }
 
 // observe takes in a batch: it stores, for every part and row, the hash of what the row has as the part (s.hashes), the
-// times that order the rows (s.times, unless nothing orders them), and the file's name for errors (s.file). The addBatch
-// calls for the same batch use all three. An error names the row of a value that cannot be read.
+// times that order the rows (s.times, unless nothing orders them), and the file's name for errors (s.file). The
+// addBatch calls for the same batch use all three. An error names the row of a value that cannot be read.
 func (s *statistics) observe(batch *table.Batch) error {
 	s.file = batch.File
 	dataset.Parallel(s.survey.threads, len(s.d.readers), func(i int) {

@@ -42,10 +42,10 @@ const (
 	fewRows   = 1000 // splits of fewer rows get a warning
 )
 
-// warnings returns what is worth knowing about one feature: that it has no values or one only, that its texts or numbers
-// look like mistakes or codes, that it looks like an id, or that it gives the label away. A feature that was derived
-// without being asked for has none: it is left out later if it is useless. f is the feature made from the column, bins
-// its bins by row of train. folds is memory that is used again for each feature.
+// warnings returns what is worth knowing about one feature: that it has no values or one only, that its texts or
+// numbers look like mistakes or codes, that it looks like an id, or that it gives the label away. A feature that was
+// derived without being asked for has none: it is left out later if it is useless. f is the feature made from the
+// column, bins its bins by row of train. folds is memory that is used again for each feature.
 func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, label dataset.LabelKind,
 	folds *folded) []dataset.Warning {
 	var out []dataset.Warning
@@ -68,8 +68,8 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 		warn(WarnConstant, "every row has the same value; drop the column")
 	}
 
-	// A column looks like an id if (almost) every row has a category, or a whole number, of its own. It is not looked at
-	// for other oddities of its numbers, and neither is a constant one.
+	// A column looks like an id if (almost) every row has a category, or a whole number, of its own. It is not looked
+	// at for other oddities of its numbers, and neither is a constant one.
 	idLike := f.Kind == dataset.Categorical && float64(f.different) >= idShare*float64(f.present) ||
 		f.Kind == dataset.Numeric && f.whole && f.different == f.present
 	if f.present >= idRows && idLike {
@@ -239,7 +239,8 @@ func (f *folded) auc() float64 {
 }
 
 // classesExplained returns the share of variance that single-feature predictions explain, over the 0-1 indicators of
-// all classes together: for each class in turn, the label is 1 in its rows and 0 in all others. bins is by row of train.
+// all classes together: for each class in turn, the label is 1 in its rows and 0 in all others. bins is by row of
+// train.
 func (f *folded) classesExplained(bins []uint8, train *trainSample) float64 {
 	rest, all := 0.0, 0.0
 	one := trainSample{labels: make([]float32, len(bins)), folds: train.folds}
@@ -313,9 +314,10 @@ func splitWarnings(manifest *dataset.Manifest, learnt []bool) []dataset.Warning 
 		if manifest.Label.Kind != dataset.Binary {
 			continue
 		}
-		// Warn if the share is more than half as much again as train's, or more than a third less, and the difference is
-		// beyond chance: 4 standard errors, so that many splits of many tables give no false alarm. The standard error of
-		// a difference of two shares is taken from the share in both splits together, as if they had the same one.
+		// Warn if the share is more than half as much again as train's, or more than a third less, and the difference
+		// is beyond chance: 4 standard errors, so that many splits of many tables give no false alarm. The standard
+		// error of a difference of two shares is taken from the share in both splits together, as if they had the same
+		// one.
 		ratio := s.LabelMean / train.LabelMean
 		pooled := (s.LabelMean*float64(rows) + train.LabelMean*trainRows) / (float64(rows) + trainRows)
 		chance := math.Sqrt(pooled * (1 - pooled) * (1/float64(rows) + 1/trainRows))

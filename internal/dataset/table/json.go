@@ -139,8 +139,8 @@ func (j *JSON) skipNested(key string) error {
 	}
 }
 
-// isPlainNumber reports whether a word is a JSON number without an exponent, as most are: digits, at most one point that
-// has digits on both sides, and no zero before another digit of the whole part. It is faster than json.Valid.
+// isPlainNumber reports whether a word is a JSON number without an exponent, as most are: digits, at most one point
+// that has digits on both sides, and no zero before another digit of the whole part. It is faster than json.Valid.
 func isPlainNumber(word string) bool {
 	word = strings.TrimPrefix(word, "-")
 	pointAt := len(word)

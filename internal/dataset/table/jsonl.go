@@ -154,8 +154,8 @@ func (s *jsonlSource) read(ctx context.Context, q request) error {
 	return err
 }
 
-// eachLine calls use for every line that is not empty, in order, until use returns an error or ctx ends. The jsonLine is
-// the same each time. A line may have maxRecord bytes.
+// eachLine calls use for every line that is not empty, in order, until use returns an error or ctx ends. The jsonLine
+// is the same each time. A line may have maxRecord bytes.
 func (s *jsonlSource) eachLine(ctx context.Context, use func(*jsonLine) error) error {
 	t, err := openText(s.file, s.head)
 	if err != nil {

@@ -258,8 +258,8 @@ func (d *Draft) declareNumber(q Request, l *labels) (spec string) {
 }
 
 // declareClasses reports that classes are predicted, and returns the spec's value of label. Values that are likely
-// mistakes are errors: a few texts among many numbers, classes of one row (of more than two), and classes that differ in
-// case alone. If classes were asked for, only too many of them are an error.
+// mistakes are errors: a few texts among many numbers, classes of one row (of more than two), and classes that differ
+// in case alone. If classes were asked for, only too many of them are an error.
 func (d *Draft) declareClasses(q Request, l *labels) (spec string, err error) {
 	values, texts := len(l.numbers)+len(l.texts), slices.Sorted(maps.Keys(l.texts))
 	if !q.wantsClasses() && len(texts) <= 3 && len(l.numbers) > maxClasses {

@@ -16,7 +16,8 @@ import (
 // that are small enough for another column to cost little, whole numbers are listed as numbered: they stay numbers, and
 // have the statistics of ids as well. That was measured to pay for classes, and not for numbers to predict
 // (docs/LAB.md). In a split by time tomorrow's ids are new, so it is not done there, and neither where rows of a group
-// are ordered. Ids that are not plain whole numbers, or at most manyLevels different ones, are categorical in any table.
+// are ordered. Ids that are not plain whole numbers, or at most manyLevels different ones, are categorical in any
+// table.
 func (d *Draft) listIDs(q Request, s *seen, drop []string, objective string) (categorical, numbered []string) {
 	var found []string
 	ordered := !d.byTime && q.Group == "" && s.rows >= leastNumbered && s.rows <= mostNumbered &&

@@ -60,7 +60,7 @@ func (s *seen) column(name string) *column {
 // column is what is known of a column: from the first rows and, if it may be a time, a key or an id, from all.
 type column struct {
 	table.Column
-	counted  bool    // its values are looked at: of texts and times, of what may be an id or a key, of what a flag names
+	counted  bool    // its values are looked at: of texts, times, what may be an id or a key, what a flag names
 	present  int64   // rows with a value
 	missing  int64   // rows without one
 	enough   bool    // of all rows only the first mostNumbered are looked at
@@ -372,8 +372,8 @@ var yesWords = []string{"yes", "y", "true", "t", "1", "positive", "pos", "click"
 	"converted", "fraud", "bad", "won", "ja", "oui", "si", "sí", "sim", "+"}
 
 // decidePositive decides which of the label's two values means yes, and returns what to add to the message about it. Of
-// two numbers it is the greater one. Otherwise it is the first value among yesWords, in the order of values, or else the
-// rarer one.
+// two numbers it is the greater one. Otherwise it is the first value among yesWords, in the order of values, or else
+// the rarer one.
 func (l *labels) decidePositive() (value, why string) {
 	values := l.values()
 	if len(l.numbers) == 2 {

@@ -14,8 +14,8 @@ import (
 
 // setObjective takes q.Objective apart, such as quantile@0.9: the name stays, what follows @ goes to q.argument, and
 // the metric that goes with it to q.Metric unless one was asked for. For regression and binary, which the label's
-// values decide between by default, it leaves q.Objective empty; q.regression then says that the first was asked for. For
-// any other objective q.regression says that its label is a number. It does nothing without an objective.
+// values decide between by default, it leaves q.Objective empty; q.regression then says that the first was asked for.
+// For any other objective q.regression says that its label is a number. It does nothing without an objective.
 func (q *Request) setObjective() error {
 	if q.Objective == "" {
 		return nil

@@ -12,10 +12,10 @@ import (
 )
 
 // setParams reads the file of parameters that every trial has into q.given, by the names that gbt has for them. The
-// objective and the metric in it become those of the request unless flags give them; its rounds of early stopping become
-// q.rounds. Parameters that training does not know, but LightGBM does, are not passed on: gbt.ReadParams has told what
-// has no effect, and refused all other names. A parameter that is set but has no effect because of another one, such as
-// bagging_fraction without bagging_freq, is an error.
+// objective and the metric in it become those of the request unless flags give them; its rounds of early stopping
+// become q.rounds. Parameters that training does not know, but LightGBM does, are not passed on: gbt.ReadParams has
+// told what has no effect, and refused all other names. A parameter that is set but has no effect because of another
+// one, such as bagging_fraction without bagging_freq, is an error.
 func (d *Draft) setParams(q *Request) error {
 	if q.ParamsFile == "" {
 		return nil

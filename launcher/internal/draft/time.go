@@ -12,8 +12,8 @@ import (
 // the only one that holds times. It returns nil if there is none; if there are several, they are named. If rows are
 // kept together by a key or a group, no time is looked for.
 //
-// Unless it was asked for, the column must have a time in every row and at least minTimes different ones; it must not be
-// the label, dropped, categorical or named like a property of the row's subject (ofSubject). If there is none, but a
+// Unless it was asked for, the column must have a time in every row and at least minTimes different ones; it must not
+// be the label, dropped, categorical or named like a property of the row's subject (ofSubject). If there is none, but a
 // column of dates whose order of day and month is open, that is an error: only the caller can say how to read it.
 func (s *seen) byTime(q Request) (c *column, several []string, err error) {
 	if q.Time != "" {

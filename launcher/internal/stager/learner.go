@@ -18,8 +18,8 @@ const (
 )
 
 // compareOrders compares two scores of the same rows by how they order the rows of each query: gain is how much higher
-// the mean NDCG@10 of fresh is than that of old, and sure whether it is higher beyond chance. All slices are by row; group
-// has the query of each.
+// the mean NDCG@10 of fresh is than that of old, and sure whether it is higher beyond chance. All slices are by row;
+// group has the query of each.
 func compareOrders(label []float32, group []uint64, fresh, old []float64) (gain float64, sure bool, err error) {
 	ndcg, err := metric.Lookup("ndcg@10")
 	if err != nil {

@@ -156,8 +156,9 @@ func (s *Stager) newestDay() time.Time {
 	return s.now().AddDate(0, 0, -1)
 }
 
-// literal returns the part of a pattern before its first special character, or without one the whole pattern but a slash
-// at its end: every object that matches begins with it. A backslash is special, as it makes the next character literal.
+// literal returns the part of a pattern before its first special character, or without one the whole pattern but a
+// slash at its end: every object that matches begins with it. A backslash is special, as it makes the next character
+// literal.
 func literal(pattern string) string {
 	if i := strings.IndexAny(pattern, "*?[\\"); i >= 0 {
 		return pattern[:i]

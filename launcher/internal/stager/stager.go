@@ -20,7 +20,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	"coppice/internal/atomicfile"
@@ -308,22 +307,13 @@ func (s *Stager) holdsWhole(ctx context.Context, dir, version string) (bool, err
 	return false, err
 }
 
-// progress returns a function that reports a step and may be called from several goroutines. It drops calls that report
-// no more than an earlier one.
+// progress returns a function that reports a step and may be called from several goroutines (see ingest.Serial). It is
+// nil if s.Progress is.
 func (s *Stager) progress(step Step) func(done, total int64) {
 	if s.Progress == nil {
 		return nil
 	}
-	var mu sync.Mutex
-	last := int64(-1)
-	return func(done, total int64) {
-		mu.Lock()
-		defer mu.Unlock()
-		if done > last {
-			last = done
-			s.Progress(step, done, total)
-		}
-	}
+	return ingest.Serial(func(done, total int64) { s.Progress(step, done, total) })
 }
 
 // intoBucket stages src, whose files are on this machine, in the workspace, and uploads the result. The order makes

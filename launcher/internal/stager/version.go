@@ -16,8 +16,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// pointer is a small JSON object that names a version: the latest one of a dataset, or the one that an input (a spec and
-// its files, by their fingerprint) was staged as.
+// pointer is a small JSON object that names a version: the latest one of a dataset, or the one that an input (a spec
+// and its files, by their fingerprint) was staged as.
 type pointer struct {
 	Format  int    `json:"format"`
 	Version string `json:"version"`

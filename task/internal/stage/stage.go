@@ -140,9 +140,9 @@ func (q *Request) provideLocked(ctx context.Context, dir string) error {
 	return nil
 }
 
-// putInPlace renames the finished copy to dir. It returns only when the names of the copy's files, and its own new name,
-// are on the disk. The files' contents may still be on their way: a machine that loses power may lose some of them,
-// which the next verification finds (see isWhole).
+// putInPlace renames the finished copy to dir. It returns only when the names of the copy's files, and its own new
+// name, are on the disk. The files' contents may still be on their way: a machine that loses power may lose some of
+// them, which the next verification finds (see isWhole).
 func putInPlace(partial, dir string) error {
 	if err := dataset.SyncPath(partial); err != nil {
 		return err

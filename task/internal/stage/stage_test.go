@@ -224,8 +224,8 @@ func rewrite(t *testing.T, s *counting, m *dataset.Manifest, file string, edit f
 	must.Get(s.Put(t.Context(), name, blob.Any, bytes.NewReader(edit(data))))(t)
 }
 
-// TestCancelledTask: a task whose context has ended before it begins returns the context's error and leaves no copy under
-// its final name.
+// TestCancelledTask: a task whose context has ended before it begins returns the context's error and leaves no copy
+// under its final name.
 func TestCancelledTask(t *testing.T) {
 	_, q, m := world(t)
 	ctx, cancel := context.WithCancel(t.Context())
