@@ -16,7 +16,8 @@ type Choice struct {
 	Reason     string // in words, for people
 }
 
-// fewest is how many rows of a single class are an error of Choose; fewer are just too few to calibrate.
+// fewest is the number of rows from which on it is an error of Choose if all are of a single class. Fewer are just too
+// few to calibrate.
 const fewest = 10
 
 // Choose calibrates the scores of rows that the model was not trained on, as far as these rows show that it is needed.
@@ -31,8 +32,8 @@ const fewest = 10
 // With byTime, the rows are in the order of time. Then standard errors are at least what stretches of time show: the
 // rows of a day share that day's luck, and tomorrow has its own.
 //
-// If there are too few labels of one kind, the scores are left as they are. Other rows that cannot be calibrated are an
-// error, which wraps one of the faults of this package.
+// If fewer than two rows have a weight above 0, or all labels of fewer than ten rows are the same, the scores are left
+// as they are. Other rows that cannot be calibrated are an error, which wraps one of the faults of this package.
 func Choose(raw []float64, label, weight []float32, byTime bool) (Choice, error) {
 	none := Choice{Calibrator: &Calibrator{method: None}, Method: None}
 	d, err := prepare(raw, label, weight, byTime)
@@ -50,7 +51,7 @@ func Choose(raw []float64, label, weight []float32, byTime bool) (Choice, error)
 		positives += int(y)
 	}
 	slope, e := newPlatt(d).slope()
-	c := &Calibrator{method: Platt, a: max(0, 1+shrinkToZero(slope-1, e))}
+	c := &Calibrator{method: Platt, a: max(0, 1+shrinkToZero(slope-1, e))} // below 0, it would turn the ranking around
 	reason := fmt.Sprintf("the slope of the log odds is %.3g ± %.2g on %s rows of calib, %s of them positive",
 		slope, e, humanize.Comma(int64(d.len())), humanize.Comma(int64(positives)))
 	if c.a == 1 {
@@ -107,10 +108,11 @@ func (d *data) solveLevel(z []float64) (kept, by float64) {
 }
 
 // moveTo returns the constant that, added to the log odds z of all rows, makes their probabilities add up to total
-// (both by weight). It also returns the curvature of the log loss there, by this constant; one over it is the
-// constant's variance.
+// (both by weight). total must be above 0 and below the weight of all rows. It also returns the curvature of the log
+// loss there, by this constant; one over it is the constant's variance.
 func (d *data) moveTo(z []float64, total float64) (by, curvature float64) {
-	// Newton's method in one dimension on a concave function, with bounded steps.
+	// Newton's method in one dimension on a concave function. Steps are bounded, because they become much too long
+	// where almost all probabilities are near 0 or 1 and the curvature is near 0.
 	const steps, precise = 200, 1e-13
 	for range steps {
 		gradient := total
@@ -129,7 +131,8 @@ func (d *data) moveTo(z []float64, total float64) (by, curvature float64) {
 }
 
 // varianceOverTime is the variance of an estimate as the stretches of time show it: each stretch counts as a single
-// observation. of returns what a row adds to the estimate. The result is 0 if the rows are in no order of time.
+// observation. of returns what a row of weight 1 adds to the estimate. The result is 0 if the rows are in no order of
+// time.
 func (d *data) varianceOverTime(of func(row int) float64) (variance float64) {
 	if d.stretch == nil {
 		return 0

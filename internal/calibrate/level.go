@@ -4,11 +4,13 @@ package calibrate
 // These are in the order of time. c was fitted to the scores of the first model, and its slope is kept.
 //
 // The level is chosen such that predictions add up to what the new model's uncalibrated ones do. If the labels add up
-// to something else, beyond what stretches of time differ by, the log odds are moved towards that: all of the way if
-// all is true, which is for a model whose objective shifts its level. Otherwise they move half of the way, since half
-// of what is special about the newest rows does not last (docs/LAB.md).
+// to something else, beyond what chance and the differences between stretches of time explain, the log odds are moved
+// towards that by what is left of the difference after shrinkToZero. With all, they move by all of this, which is for a
+// model whose objective shifts its level. Otherwise they move by half, since half of what is special about the newest
+// rows does not last (docs/LAB.md).
 //
-// Weights and errors are as in Choose. c is not changed.
+// A nil weight means 1 for every row. Rows that cannot be calibrated are an error, which wraps one of the faults of
+// this package. c is not changed; it is returned itself if nothing is to be added.
 func (c *Calibrator) Level(raw []float64, label, weight []float32, all bool) (*Calibrator, error) {
 	d, err := prepare(raw, label, weight, true)
 	if err != nil {

@@ -85,8 +85,9 @@ type derivatives struct {
 	h00, h01, h11 float64 // Hessian
 }
 
-// newton minimises the loss from w on, and returns the line where it is least, with the derivatives there. It stops
-// when no step lowers the loss any more.
+// newton minimises the loss from w on, and returns the line where it is least, with the derivatives there (those before
+// the last step, which is too short to matter). It stops when a step would lower the loss by less than enough, when no
+// step lowers it any more, or after iterations steps.
 func (l *platt) newton(w line) (line, derivatives) {
 	const (
 		iterations = 100
@@ -156,6 +157,7 @@ func (l *platt) evaluateRows(w line, begin, end int) (d derivatives) {
 			p = e / (1 + e)
 		}
 
+		// The loss's first derivative by z is p - t, its second p (1-p), which is e / (1+e)² for both signs of z.
 		weight := l.d.weightOf(i)
 		t := l.target[l.d.label[i]]
 		d.loss += float64(weight * (max(z, 0) + math.Log1p(e) - float64(t*z)))

@@ -19,9 +19,8 @@ type Bin struct {
 
 // Plus returns the bin of the rows of both.
 func (b Bin) Plus(o Bin) Bin {
-	return Bin{Rows: b.Rows + o.Rows, Weight: b.Weight + o.Weight, Positive: b.Positive + o.Positive, Before: b.Before +
-		o.Before, After: b.After + o.After,
-		Squares: b.Squares + o.Squares}
+	return Bin{Rows: b.Rows + o.Rows, Weight: b.Weight + o.Weight, Positive: b.Positive + o.Positive,
+		Before: b.Before + o.Before, After: b.After + o.After, Squares: b.Squares + o.Squares}
 }
 
 // Effective is the effective number of rows: how many rows of equal weight are as informative (Kish 1965). A bin
@@ -33,7 +32,7 @@ func (b Bin) Effective() float64 {
 	return float64(b.Rows)
 }
 
-// Count is the number of positives among the effective number of rows.
+// Count is the number of positives among the effective number of rows; 0 if the rows have no weight.
 func (b Bin) Count() float64 {
 	if b.Weight == 0 {
 		return 0
@@ -72,7 +71,8 @@ type Class struct {
 	Taken []float64 `json:"taken"`
 }
 
-// PerClass summarises rows of several classes with these names. Labels and predictions must be valid.
+// PerClass summarises rows of several classes with these names, in the order of names. Of classes that are predicted to
+// be equally likely, the first one is taken. Labels and predictions must be valid, and in.Pred is [rows x classes].
 func PerClass(in Input, names []string) []Class {
 	k := len(names)
 	all := make([]Class, k)
@@ -110,7 +110,7 @@ type Rival struct {
 	Calibrated bool `json:"calibrated,omitempty"` // both predict calibrated probabilities; otherwise neither does
 }
 
-// By returns a gain as a share of the rival's value.
+// By returns a gain as a share of the absolute value of Old, the rival's value. It is not finite if Old is 0.
 func (r *Rival) By(gain float64) float64 { return gain / max(r.Old, -r.Old) }
 
 // Bins sorts rows by rank, [rows], lowest first, and divides them into at most n bins of about equal weight. Rows with

@@ -60,7 +60,8 @@ func (e *Evaluator) checkBinary(m Metric) error {
 }
 
 // summarize returns the summary of binary rows and the number of rows. If a row is invalid, it returns that row's index
-// instead, and explain says what is wrong with it: this loop runs after every tree, and must be fast.
+// instead, and explain says what is wrong with it: this loop runs after every tree, and must be fast. There must be at
+// least one row.
 func summarize(in Input) (summary, int) {
 	s := summary{low: in.Pred[0], high: in.Pred[0]}
 	label := in.Label[:len(in.Pred)]

@@ -11,7 +11,8 @@ func (in *Input) classes() int {
 }
 
 // eachOfClasses calls f with the index of each row, its probabilities (one for each class), its class and its weight.
-// It returns the total weight, and an error if a row is not valid for metrics of several classes.
+// It returns the total weight. It is an error if there are no rows, if the columns' lengths do not fit, if a row is not
+// valid for metrics of several classes, or if all weights are 0. f may have been called before an error is found.
 func (e *Evaluator) eachOfClasses(m Metric, f func(i int, p []float64, class int, w float64)) (float64, error) {
 	in, k := e.in, e.in.classes()
 	switch {
@@ -58,7 +59,7 @@ func meanOfClasses(loss func(p []float64, class int) float64) func(*Evaluator, M
 	}
 }
 
-// influenceOfClasses returns the influence of such a metric.
+// influenceOfClasses returns the influence of a metric that is meanOfClasses of the same loss.
 func influenceOfClasses(loss func(p []float64, class int) float64) influence {
 	return func(e *Evaluator, m Metric, value float64) (*units, error) {
 		u := &units{influence: make([]float64, len(e.in.Label)), weight: make([]float64, len(e.in.Label))}

@@ -6,8 +6,9 @@ import (
 )
 
 // OfConstant returns the value of a metric, by its canonical name, if the predictions for every row are the shares of
-// the classes. For labels 0 and 1, shares are those of both. ok is false if the metric has no such value or it says
-// nothing, and if the shares are not those of at least two classes.
+// the classes. For labels 0 and 1, shares are those of both. Of classes with equal shares, the first one counts as the
+// predicted one. ok is false if this function does not know the metric's value, if a share is not between 0 and 1, or
+// if one class has all rows, where the value says nothing.
 func OfConstant(name string, shares []float64) (value float64, ok bool) {
 	entropy, squares := 0.0, 0.0 // of the shares; the sum of their squares
 	for _, p := range shares {
@@ -42,11 +43,11 @@ func OfConstant(name string, shares []float64) (value float64, ok bool) {
 		return 0, false
 	}
 	switch name {
-	case "brier":
+	case "brier": // p (1-p), the variance of the labels, is half of 1 - p² - (1-p)²
 		return (1 - squares) / 2, true
-	case "auc":
+	case "auc": // all pairs are ties
 		return 0.5, true
-	case "average_precision":
+	case "average_precision": // the precision of taking all rows
 		return shares[1], true
 	}
 	return 0, false
@@ -66,8 +67,8 @@ func (in Input) Shares(n int) []float64 {
 }
 
 // OfOne returns, by name, the values of metrics if all rows have the same prediction. It is the mean label or, if there
-// are groups, 0, which leaves a group's rows in random order. in.Pred is ignored. Metrics that are not defined for that
-// are left out, and so is r2, which compares with the mean label by itself.
+// are groups, 0, which leaves a group's rows in random order. in.Pred is ignored. Left out are unknown names, metrics
+// that are not defined for these rows, and r2, which compares with the mean label by itself.
 func OfOne(in Input, names ...string) map[string]float64 {
 	// The prediction.
 	in.Pred = make([]float64, len(in.Label))
@@ -99,7 +100,8 @@ func OfOne(in Input, names ...string) map[string]float64 {
 }
 
 // OfConstant returns the value of a metric on the test rows for a model without features, which predicts the same for
-// all rows. ok is false if it is not known, says nothing, or t is nil.
+// all rows: the recorded value (Alone) or, if there is none, that of the classes' shares. ok is false if t is nil, or
+// if neither gives a value.
 func (t *Tested) OfConstant(name string) (value float64, ok bool) {
 	if t == nil {
 		return 0, false

@@ -14,7 +14,8 @@ type Confidence struct {
 	Samples int     // of resampling
 }
 
-// fillDefaults returns c with 95 % and 1,000 resamples where it has 0. A level of half or less is an error.
+// fillDefaults returns c with 95 % and 1,000 resamples where it has 0. It is an error if the level is not between 0.5
+// and 1, both excluded, or if there are fewer than two resamples.
 func (c Confidence) fillDefaults() (Confidence, error) {
 	if c.Level == 0 {
 		c.Level = 0.95
@@ -67,7 +68,7 @@ func (m Metric) Interval(in Input, c Confidence) (Interval, error) {
 	if m.influence == nil {
 		low, high, deviation, err := bootstrap(m, c, in, []([]float64){in.Pred},
 			func(v []float64) float64 { return v[0] })
-		return Interval{value, low, high, deviation, Resample}, err
+		return Interval{Value: value, Low: low, High: high, Error: deviation, Method: Resample}, err
 	}
 
 	u, err := m.influence(&e, m, value)
@@ -76,7 +77,9 @@ func (m Metric) Interval(in Input, c Confidence) (Interval, error) {
 	}
 	i := Interval{Value: value, Error: u.standardError(), Method: Analytic}
 	i.Low, i.High = value-c.quantile()*i.Error, value+c.quantile()*i.Error
-	if m.Aim != 0 && value > 0 { // a ratio's interval is symmetric on the logarithmic scale
+
+	// A ratio's interval is symmetric on the logarithmic scale, on which the standard error is Error / value.
+	if isRatio := m.Aim != 0; isRatio && value > 0 {
 		reach := math.Exp(c.quantile() * i.Error / value)
 		i.Low, i.High = value/reach, value*reach
 	}
@@ -103,8 +106,8 @@ func (c Comparison) Worse() bool { return c.High < 0 }
 // hold: they are worse beyond chance; they may be worse by more than the margin; and they are measured to be worse by
 // most of the margin. The last one is there because with many rows even a loss that does not matter is beyond chance.
 //
-// It is wrong with at most half the probability outside of the interval, if both are equally good or if the new ones
-// are worse by more than the margin and the interval's width together.
+// If both are equally good, it is true with at most the probability of one tail, (1 - level) / 2. If the new ones are
+// worse by more than the margin and the interval's width together, it is false with at most the same probability.
 func (c Comparison) WorseBy(margin float64) bool {
 	return c.Worse() && c.Low < -margin && c.Gain < -mostOfMargin*margin
 }
@@ -168,7 +171,8 @@ func (m Metric) gain(fresh, old float64) float64 {
 	return old - fresh
 }
 
-// scoreSlope is the derivative of Score at a value.
+// scoreSlope is the derivative of Score at a value. For a ratio, Score is |log(value / Aim)|. That has a kink at Aim,
+// where scoreSlope is the slope of the values above.
 func (m Metric) scoreSlope(value float64) float64 {
 	switch {
 	case m.Aim == 0:
@@ -277,6 +281,8 @@ func newResampler(in Input) *resampler {
 		}
 	}
 
+	// The rows are now checked and sorted, so that evaluations do neither again. They take the labels and weights of
+	// the tags, which eval sets.
 	r.e.in, r.e.binary, r.e.sound, r.e.ranked = in, s, true, true
 	return r
 }
@@ -325,7 +331,8 @@ func drawTimes(times []uint8, r *rand.Rand) {
 	}
 }
 
-// drawOne turns a uniform number x into one that is Poisson distributed with mean 1.
+// drawOne turns a uniform number x into one that is Poisson distributed with mean 1. Counts above 15 have a probability
+// below 2^-32, which x cannot express.
 func drawOne(x uint32) uint8 {
 	k := uint8(0)
 	for int(k) < len(poisson)-1 && x >= poisson[k] {
@@ -344,7 +351,9 @@ type units struct {
 	unbiased  bool // the influences already include the factor for n/(n-1) in the variance
 }
 
-// standardError returns the standard error of the value that has these influences.
+// standardError returns the standard error of the value that has these influences x and weights w. Its square is the
+// sum of (w x)² divided by the square of the sum of w, times n/(n-1) for the n units of weight above 0 unless the
+// influences include that factor.
 func (u units) standardError() float64 {
 	var squares, total sum
 	n := 0
@@ -408,7 +417,9 @@ func informationGainRow(e *Evaluator, m Metric, value float64) (rowInfluence, er
 }
 
 // entropyRow returns the rows' influences on sign x ratio, where ratio is the log loss divided by the base rate's
-// entropy. A row changes both of these.
+// entropy. A row changes both of these: the loss by (its own loss - mean loss), the entropy by (label - base rate)
+// times the entropy's derivative. By the quotient rule, the ratio changes by (change of the loss - ratio x change of
+// the entropy) / entropy.
 func (e *Evaluator) entropyRow(m Metric, sign, ratio float64) (rowInfluence, error) {
 	entropy, err := e.baseEntropy(m)
 	if err != nil {
@@ -422,13 +433,15 @@ func (e *Evaluator) entropyRow(m Metric, sign, ratio float64) (rowInfluence, err
 	}, nil
 }
 
-// calibrationRatioRow returns the rows' influences on the mean prediction divided by the mean label.
+// calibrationRatioRow returns the rows' influences on the mean prediction divided by the mean label. They follow from
+// the quotient rule; the means themselves cancel out.
 func calibrationRatioRow(e *Evaluator, _ Metric, value float64) (rowInfluence, error) {
 	rate := e.binary.pos / e.binary.total()
 	return func(p, l float64) float64 { return (p - value*l) / rate }, nil
 }
 
-// rmseRow returns the rows' influences on the root of the mean squared error; none if that is 0.
+// rmseRow returns the rows' influences on the root of the mean squared error: those on the mean squared error, divided
+// by the square's derivative, 2 x value. They are 0 if the value is 0.
 func rmseRow(_ *Evaluator, _ Metric, value float64) (rowInfluence, error) {
 	if value == 0 {
 		return func(_, _ float64) float64 { return 0 }, nil
@@ -444,7 +457,8 @@ func indicator(yes bool) float64 {
 	return 0
 }
 
-// r2Row returns the rows' influences on 1 - (mean squared error) / (variance of the labels).
+// r2Row returns the rows' influences on 1 - (mean squared error) / (variance of the labels), by the quotient rule: the
+// means themselves cancel out.
 func r2Row(e *Evaluator, _ Metric, value float64) (rowInfluence, error) {
 	total := weightedSum(e, func(_, _ float64) float64 { return 1 })
 	mean := weightedSum(e, func(_, l float64) float64 { return l }) / total
@@ -455,7 +469,9 @@ func r2Row(e *Evaluator, _ Metric, value float64) (rowInfluence, error) {
 }
 
 // f1Row returns the rows' influences on 2tp / (2tp + fp + fn), where tp, fp and fn are shares of the rows: true
-// positives, false positives and false negatives. A prediction above 0.5 is a positive one.
+// positives, false positives and false negatives. A prediction above 0.5 is a positive one. The denominator is the
+// share of predicted positives plus the share of positive labels, to which a row adds found + l. The quotient rule
+// gives the rest.
 func f1Row(e *Evaluator, m Metric, value float64) (rowInfluence, error) {
 	c, err := e.confusion(m)
 	if err != nil {
@@ -483,6 +499,7 @@ func delong(e *Evaluator, _ Metric, area float64) (*units, error) {
 		}
 	}
 
+	// standardError divides by the weight of all rows, but the variance of a class needs the weight of that class.
 	var scale [2]float64 // by label
 	for class, weight := range []float64{e.binary.neg, e.binary.pos} {
 		scale[class] = e.binary.total() / weight

@@ -155,8 +155,9 @@ func Names() []string {
 }
 
 // Lookup returns the metric with this name. It takes canonical names, the names of LightGBM and scikit-learn, names as
-// identifiers (precision_at_1pct), and value(EXPRESSION), the mean of an expression over the rows. Errors are of kind
-// Input and suggest a similar name.
+// identifiers (precision_at_1pct), and value(EXPRESSION), the mean of an expression over the rows. Blanks around a name
+// do not count and, except in an expression, neither does upper or lower case; - is _. An unknown name and an argument
+// that does not fit are errors of kind Input. For an unknown name the error suggests a similar one, if there is one.
 func Lookup(name string) (Metric, error) {
 	if text, ok := strings.CutPrefix(strings.TrimSpace(name), "value("); ok && strings.HasSuffix(text, ")") {
 		return lookupValue(text[:len(text)-1])
@@ -189,8 +190,8 @@ func Lookup(name string) (Metric, error) {
 	return Metric{}, unknownMetric(name)
 }
 
-// fromIdentifier converts a metric's name as an identifier, such as precision_at_1pct, to its usual form, precision@1%.
-// Any other word is returned unchanged.
+// fromIdentifier converts a metric's name as an identifier to its usual form: precision_at_1pct to precision@1%, and
+// quantile_at_0_5 to quantile@0.5. A word without _at_ is returned unchanged.
 func fromIdentifier(word string) string {
 	base, arg, found := strings.Cut(word, "_at_")
 	if !found {
@@ -208,7 +209,9 @@ const (
 )
 
 // argument parses arg, the part of a metric's name after the @; has says whether there is an @. It returns the argument
-// and its canonical form, with the @, which is empty for an argument that means the same as none.
+// and its canonical form, with the @. The form of no argument is empty, and so is that of the usual number of bins.
+// Only a metric that takes a number always shows it: quantile is quantile@0.9. It is an error if the argument does not
+// fit the metric, or if a metric of the top rows has none.
 func (d definition) argument(arg string, has bool) (k cutoff, suffix string, err error) {
 	wrong := func(want string) (cutoff, string, error) {
 		return cutoff{}, "", problem.New(problem.Input, "metric %s@%.40s: %s", d.name, arg, want)
@@ -260,9 +263,10 @@ func (d definition) argument(arg string, has bool) (k cutoff, suffix string, err
 	return cutoff{}, "", nil
 }
 
-// parseTop parses the argument of a metric of the top rows: a count such as 100, or a share such as 1% or 0.01. It
-// returns the canonical form with the @. A share is rounded to a percentage of at most six digits, so that all its
-// spellings give the same name and the same number.
+// parseTop parses the argument of a metric of the top rows: a count such as 100, or a share such as 1% or 0.01. Digits
+// alone are a count: 1 is one row, 1.0 all rows. It returns the canonical form with the @. A share is rounded to a
+// percentage of at most six digits, so that all its spellings give the same name and the same number. ok is false for
+// anything else, for a count of 0 and for a share below 0.0001 % or above 100 %.
 func parseTop(arg string) (k cutoff, suffix string, ok bool) {
 	if n, err := strconv.ParseUint(arg, 10, 31); err == nil {
 		return cutoff{count: int(n)}, "@" + strconv.FormatUint(n, 10), n > 0
@@ -380,15 +384,17 @@ func Standard(objective string) []Metric {
 	return metrics
 }
 
-// CheckObjective returns an error if the metric does not apply to an objective's predictions. Ranking metrics apply to
-// all but several classes, since any single prediction orders rows.
+// CheckObjective returns an error if the objective is unknown or the metric does not apply to its predictions. A metric
+// applies to objectives of its own kind. Ranking metrics apply to all but several classes, since any single prediction
+// orders rows, and expressions (OfRows) to Binary and Regression.
 func (m Metric) CheckObjective(objective string) error {
 	k, err := Of(objective)
 	if err != nil {
 		return err
 	}
 
-	if m.Kind == k || m.Kind == Ranking && k != Classes || m.Kind == OfRows && (k == Binary || k == Regression) {
+	switch {
+	case m.Kind == k, m.Kind == Ranking && k != Classes, m.Kind == OfRows && (k == Binary || k == Regression):
 		return nil
 	}
 

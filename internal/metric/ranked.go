@@ -225,6 +225,7 @@ func (g *groups) averagePrecision(places int) float64 {
 			others = float64(hits-1) / float64(end-begin-1)
 		}
 		for place := begin; place < min(end, places) && hits > 0; place++ {
+			// The expected number of relevant rows down to this place, if it holds one itself.
 			above := float64(relevant+1) + float64(others*float64(place-begin))
 			total += float64(chance * (above / float64(place+1)))
 		}
@@ -271,7 +272,8 @@ func (e *Evaluator) eachGroup(m Metric, use func(value, weight float64)) error {
 	return nil
 }
 
-// takeGroup makes these rows the current group, sorted by prediction, and returns its weight.
+// takeGroup makes these rows the current group, sorted by descending prediction, and returns its weight, which is the
+// mean weight of the rows.
 func (g *groups) takeGroup(in Input, rows []uint32) (weight float64) {
 	g.scored = g.scored[:0]
 	g.gains = g.gains[:0]

@@ -12,8 +12,8 @@ import (
 const maxValueName = 300
 
 // lookupValue returns the metric value(text): the weighted mean over rows of an expression of the row's label,
-// prediction, weight and columns. It is an error if the text is no such expression, or does not depend on the
-// prediction.
+// prediction, weight and columns. It is an error if the text is no such expression, if the name becomes longer than
+// maxValueName, or if the expression does not depend on the prediction.
 func lookupValue(text string) (Metric, error) {
 	rows, err := expression.CompileRows(text)
 	if err != nil {
@@ -51,8 +51,9 @@ func (m Metric) Stop(objective string) (Metric, error) {
 	return Usual(objective)
 }
 
-// eachValue calls f with the value and the weight of each row, and returns the total weight. It is an error if a column
-// is missing or a number is not finite.
+// eachValue calls f with the value and the weight of each row, and returns the total weight. It is an error if the rows
+// are not valid (checkNumbers), a column is missing, or a number or a value is not finite. f may have been called
+// before an error is found.
 func (e *Evaluator) eachValue(m Metric, f func(value, weight float64)) (total float64, err error) {
 	if total, err = e.checkNumbers(m); err != nil {
 		return 0, err

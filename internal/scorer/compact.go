@@ -95,6 +95,8 @@ func levelMatters(e *dataset.Encoding, table int, levels *dataset.Levels, at int
 			continue
 		}
 
+		// The feature is the level's number of rows, unless it is a rate. (A table of recencies is exact, and its
+		// levels are not asked about.)
 		have := float64(levels.Rows[at])
 		unseen := 0.0
 		if d.What == dataset.DeriveRate {
@@ -102,6 +104,7 @@ func levelMatters(e *dataset.Encoding, table int, levels *dataset.Levels, at int
 			unseen = t.Rate(0, 0, t.Prior)
 		}
 
+		// Equally many thresholds below both means that every split sends them the same way.
 		if sort.SearchFloat64s(thresholds[i], have) != sort.SearchFloat64s(thresholds[i], unseen) {
 			return true
 		}

@@ -59,8 +59,8 @@ func widened(xs []float32) []float64 {
 	return out
 }
 
-// DecodeReference reads what Encode returned. Targets that the file lacks stay nil, except that labels are required. A
-// number that is not finite is an error.
+// DecodeReference reads what Encode returned. Without a column of weights or groups, these stay nil; without values,
+// their map is empty. Labels are required, one for each row. A label, weight or value that is not finite is an error.
 func DecodeReference(data []byte) (*Reference, error) {
 	s, err := dataset.ReadSample(data)
 	if err != nil {

@@ -145,12 +145,12 @@ func openScorer(ctx context.Context, r *registry.Registry, v registry.Version, m
 	// Decode them.
 	m, err := gbt.ReadModel(bytes.NewReader(files[model]))
 	if err != nil {
-		return nil, unfit(fmt.Errorf("%s: %w", FileModel, err))
+		return nil, unfit(fmt.Errorf("%s: %w", model, err))
 	}
 
 	features, err := dataset.DecodeEncoding(files[encoding])
 	if err != nil {
-		return nil, unfit(fmt.Errorf("%s: %w", FileFeatures, err))
+		return nil, unfit(fmt.Errorf("%s: %w", encoding, err))
 	}
 
 	var c *calibrate.Calibrator

@@ -9,8 +9,9 @@ import (
 )
 
 // checkTogether returns an error if the files of a version, each of which is valid by itself, do not belong together:
-// names and kinds of features, the number of classes, and the presence of a calibrator must agree. _check_together in
-// python/coppice/model.py checks the same.
+// names and kinds of features, the number of classes, and the presence of a calibrator must agree, and statistics of
+// levels must be possible for the model's labels. New has checked that the numbers of features agree. _check_together
+// in python/coppice/model.py checks the same.
 func (s *Scorer) checkTogether() error {
 	// Names.
 	names := make([]string, len(s.Encoding.Features))

@@ -107,7 +107,7 @@ var plainID = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z-]{0,99}$`)
 func epochFolder(epoch int) string { return fmt.Sprintf("epochs/%08d/", epoch) }
 
 // nextEpoch returns the epoch after the last one whose members are decided. awaited says whether there is any object of
-// an epoch later than after, so that a worker waits for one.
+// an epoch later than after, so that a worker waits for one. Objects with other names are ignored.
 func (w *Member) nextEpoch(ctx context.Context, after int) (epoch int, awaited bool, err error) {
 	names, err := w.board.list(ctx, "epochs/")
 	if err != nil {
@@ -160,16 +160,17 @@ func (w *Member) membersOf(ctx context.Context, epoch int) ([]string, error) {
 	return m.IDs, m.check(name)
 }
 
-// decide waits until the members of an epoch are decided, and returns them by rank. On the leader it decides them: as
-// soon as all expected workers have announced themselves, or when it has waited for patience().
+// decide waits until the members of an epoch are decided, and returns them by rank. The leader decides them itself: the
+// leader first and then the others, sorted by name, at most w.most of them.
 //
-// After the first epoch, more workers than expected may come, all at about the same time. So the leader also waits
-// until none has come for a while: a worker that is left out would only make the team begin anew.
+// For the first epoch, it decides as soon as exactly the expected workers have announced themselves. If more have, or
+// in a later epoch, more may come at about the same time. Then it waits until none has come during five looks at the
+// board: a worker that is left out would only make the team begin anew. After patience() it decides in any case.
 func (w *Member) decide(ctx context.Context, epoch int) ([]string, error) {
 	name := epochFolder(epoch) + "members"
-	var known []string // who had announced themselves when the leader last looked; last is since when
+	var known []string // on the leader: who had announced themselves when it last looked
 	start := time.Now()
-	for last := start; ; {
+	for changed := start; ; { // changed: when the leader saw known change
 		if ids, err := w.membersOf(ctx, epoch); !errors.Is(err, fs.ErrNotExist) {
 			return ids, err
 		}
@@ -181,11 +182,12 @@ func (w *Member) decide(ctx context.Context, epoch int) ([]string, error) {
 			}
 			ids = slices.Insert(ids, 0, w.id)
 			if !slices.Equal(ids, known) {
-				known, last = ids, time.Now()
+				known, changed = ids, time.Now()
 			}
 			expected := int(w.expected.Load())
-			settled := len(ids) == expected && w.Epochs() == 0 || time.Since(last) > 5*w.look
-			if len(ids) >= expected && settled || time.Since(start) > w.patience() {
+			settled := len(ids) == expected && w.Epochs() == 0 || time.Since(changed) > 5*w.look
+			overdue := time.Since(start) > w.patience()
+			if len(ids) >= expected && settled || overdue {
 				data, err := json.Marshal(members{ids[:min(len(ids), w.most)]})
 				if err != nil {
 					return nil, err
@@ -316,6 +318,8 @@ func (w *Member) connect(ctx context.Context, epoch int, ids []string, rank int)
 		conns[i] = c.conn
 		missing--
 	}
+
+	// Several heartbeats fit into the time after which a silent worker counts as gone, so that a late one does no harm.
 	return newMesh(hello, rank, conns, w.silence/8, &w.Traffic), nil
 }
 
@@ -384,12 +388,12 @@ func (c *callers) add(one caller) {
 	c.waiting = append(c.waiting, one)
 	select {
 	case c.came <- struct{}{}:
-	default:
+	default: // it has an element already, on which next looks at all connections
 	}
 }
 
 // next waits for a connection for an epoch and returns it; the caller closes it. Connections for earlier epochs are
-// closed.
+// closed, those for later ones stay. The error is ctx's, when it ends.
 func (c *callers) next(ctx context.Context, epoch int) (caller, error) {
 	for {
 		c.mu.Lock()
@@ -470,7 +474,7 @@ func (w *Member) answer(raw net.Conn) (caller, error) {
 	if err != nil {
 		return caller{}, err
 	}
-	return caller{c, int(h.epoch), c.ConnectionState().PeerCertificates[0].Raw}, nil
+	return caller{conn: c, epoch: int(h.epoch), certificate: c.ConnectionState().PeerCertificates[0].Raw}, nil
 }
 
 // impatient is a connection on which a read fails if nothing comes for the time of silence, so that a lost worker is

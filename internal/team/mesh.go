@@ -275,7 +275,8 @@ func hangUp(c net.Conn) {
 // Place implements gbt.Team.
 func (m *Mesh) Place() (rank, size int) { return m.rank, len(m.peers) }
 
-// Reduce implements gbt.Team.
+// Reduce implements gbt.Team: the words bounds[rank] to bounds[rank+1] become the sums of all workers' words there. The
+// other words keep this worker's values.
 func (m *Mesh) Reduce(words []int64, bounds []int) error {
 	own := words[bounds[m.rank]:bounds[m.rank+1]]
 	return m.exchange(
@@ -288,7 +289,7 @@ func (m *Mesh) Reduce(words []int64, bounds []int) error {
 		})
 }
 
-// Gather implements gbt.Team.
+// Gather implements gbt.Team: it returns the words of all workers, one after the other by rank.
 func (m *Mesh) Gather(words []int64) ([]int64, error) {
 	all := make([]int64, len(words)*len(m.peers))
 	copy(all[m.rank*len(words):], words)
@@ -299,7 +300,7 @@ func (m *Mesh) Gather(words []int64) ([]int64, error) {
 	return all, err
 }
 
-// Broadcast implements gbt.Team.
+// Broadcast implements gbt.Team: words become those of worker from.
 func (m *Mesh) Broadcast(from int, words []int64) error {
 	return m.exchange(
 		func(int) []int64 {
@@ -308,8 +309,8 @@ func (m *Mesh) Broadcast(from int, words []int64) error {
 			}
 			return words
 		},
-		func(of int) int {
-			if of != from {
+		func(sender int) int {
+			if sender != from {
 				return 0
 			}
 			return len(words)
@@ -323,7 +324,8 @@ func (m *Mesh) Broadcast(from int, words []int64) error {
 const sendAtOnce = 32 << 10
 
 // exchange sends the words send(to) to each other worker, receives expect(from) words from each, and calls take with
-// them, one worker after the other. No message is sent for no words. On an error the mesh is closed.
+// them, one worker after the other. No message is sent for no words. If receiving fails, the mesh is closed. After any
+// error, the workers no longer agree on the exchange they are at, so the caller must close the mesh.
 func (m *Mesh) exchange(send func(to int) []int64, expect func(from int) int,
 	take func(from int, words []int64)) error {
 	m.sequence++

@@ -157,17 +157,19 @@ func (w *Member) patience() time.Duration {
 // errNewcomer ends an epoch between two trees, because another worker wants to take part.
 var errNewcomer = errors.New("another worker has come")
 
-// How many epochs in a row may grow no tree. After mostForLeader the leader continues alone: probably some workers
-// cannot reach each other. After mostForOthers any other worker gives up.
+// How many epochs in a row may grow no tree. After mostTogether the leader continues alone: probably some workers
+// cannot reach each other. After mostInVain a worker gives up. By then the leader, which needs no other worker any more,
+// has grown a tree or ended with another error.
 const (
-	mostForLeader = 5
-	mostForOthers = 20
+	mostTogether = 5
+	mostInVain   = 20
 )
 
-// countFruitless counts an epoch that has grown no tree. After mostForLeader of them, it makes the leader continue
-// alone.
+// countFruitless counts an epoch that has grown no tree. After mostTogether of them in a row, it makes the leader
+// continue alone.
 func (w *Member) countFruitless() {
-	if w.inVain++; w.leads && w.inVain == mostForLeader {
+	w.inVain++
+	if w.leads && w.inVain == mostTogether {
 		w.log("%d teams in a row have grown no tree; the first worker goes on alone. Can all workers reach each other "+
 			"at their ports?", w.inVain)
 		w.most = 1
@@ -197,9 +199,14 @@ func (w *Member) Train(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.O
 		case ctx.Err() != nil || !errors.Is(err, gbt.ErrTeam) && !errors.Is(err, errNewcomer):
 			return nil, err
 		}
+
+		// A worker is gone or has come. Try again, unless that has been in vain too often.
 		if t.rounds() > before {
 			w.inVain = 0
-		} else if w.countFruitless(); w.inVain >= mostForOthers {
+		} else {
+			w.countFruitless()
+		}
+		if w.inVain >= mostInVain {
 			return nil, fmt.Errorf("%d teams in a row have grown no tree, the last: %w", w.inVain, err)
 		}
 		w.log("after %d trees: %v; the rows are divided anew", t.rounds(), err)
@@ -265,7 +272,7 @@ func (t *training) trainTogether(ctx context.Context) (*gbt.Result, error) {
 // alignWorkers returns an error unless all workers of the mesh train the same, and sets t.newest on all of them to the
 // newest checkpoint that any of them has.
 func (t *training) alignWorkers(m *Mesh) error {
-	// Each worker tells a hash of what it trains, and the rounds of its newest checkpoint.
+	// Each worker tells a hash of what it trains, and the rounds of its newest checkpoint. all is [workers x 2].
 	sum := sha256.Sum256(fmt.Appendf(nil, "%+v %q %t %x", t.p, t.opt.Identity, t.opt.Maximize, t.opt.Shift))
 	all, err := m.Gather([]int64{int64(binary.LittleEndian.Uint64(sum[:])), int64(t.rounds())})
 	if err != nil {
@@ -305,7 +312,8 @@ func (t *training) alignWorkers(m *Mesh) error {
 
 // keepCheckpoint is the gbt.Options.Checkpoint of an epoch: it remembers the checkpoint and passes it on to the
 // caller's function. From time to time the leader looks whether another worker has announced itself for a later epoch;
-// if so, it returns errNewcomer, which ends this one.
+// if so, it returns errNewcomer, which ends this one. It does not look if the team is full. An error of the caller's
+// function ends the training; one of the board is only logged.
 func (t *training) keepCheckpoint(ctx context.Context, c *gbt.Checkpoint, m *Mesh, epoch int) error {
 	t.newest = c
 	if t.opt.Checkpoint != nil {
@@ -319,7 +327,7 @@ func (t *training) keepCheckpoint(ctx context.Context, c *gbt.Checkpoint, m *Mes
 
 	t.looked = time.Now()
 	switch _, awaited, err := t.w.nextEpoch(ctx, epoch); {
-	case err != nil: // training does not need the board
+	case err != nil: // the epoch does not need the board
 		t.w.log("go on without looking: %v", err)
 	case awaited:
 		return errNewcomer
@@ -327,7 +335,8 @@ func (t *training) keepCheckpoint(ctx context.Context, c *gbt.Checkpoint, m *Mes
 	return ctx.Err()
 }
 
-// rowsOfWorker returns the rows lo <= r < hi of worker rank of size. All workers get about as many rows in use.
+// rowsOfWorker returns the rows lo <= r < hi of worker rank of size. All workers get about as many of the rows in use,
+// d.Used(). If the training uses only some rows, d.Subset lists these in ascending order.
 func rowsOfWorker(d *gbt.Data, rank, size int) (lo, hi int) {
 	row := func(i int) int { // the first row of worker i
 		at := d.Used() * i / size
