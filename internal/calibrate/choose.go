@@ -65,9 +65,9 @@ func Choose(raw []float64, label, weight []float32, byTime bool) (Choice, error)
 	for i, r := range d.raw {
 		z[i] = float64(c.a * r)
 	}
-	var by float64
-	if c.c, by = d.solveLevel(z); by != 0 {
-		c.c += by
+	kept, by := d.solveLevel(z)
+	c.c = kept + by
+	if by != 0 {
 		reason += fmt.Sprintf("; the share of positives is off beyond chance, and they move by %.2g", by)
 	}
 	if c.a == 1 && c.c == 0 {
@@ -123,7 +123,8 @@ func (d *data) moveTo(z []float64, total float64) (by, curvature float64) {
 			curvature += float64(w * float64(p*(1-p)))
 		}
 		step := min(max(gradient/curvature, -1), 1)
-		if by += step; math.Abs(step) < precise {
+		by += step
+		if math.Abs(step) < precise {
 			break
 		}
 	}

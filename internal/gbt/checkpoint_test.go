@@ -62,12 +62,16 @@ func killed(t testing.TB, rng *rand.Rand, d *Data, p Params, opt Options, from [
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+
+	// It ends after left rounds: in Checkpoint before a tree (how is 0), by its context within that tree (1), or in
+	// OnTree after it (2). A checkpoint is saved before every so many rounds, and when the context has ended.
 	left, how, every := rng.IntN(12), rng.IntN(3), 1+rng.IntN(4)
 	opt.Checkpoint = func(c *Checkpoint) error {
 		if ctx.Err() != nil || c.Rounds()%every == 0 {
 			kept = encoded(t, c)
 		}
-		if left--; left >= 0 {
+		left--
+		if left >= 0 {
 			return nil
 		}
 		switch how {
@@ -97,7 +101,8 @@ func checkpointed(t testing.TB, d *Data, p Params, opt Options, trees int) *Chec
 	t.Helper()
 	var last *Checkpoint
 	opt.Checkpoint = func(c *Checkpoint) error {
-		if last = c; c.Trees() == trees {
+		last = c
+		if c.Trees() == trees {
 			return errKilled
 		}
 		return nil
@@ -144,6 +149,7 @@ func TestDamagedCheckpointsAreRefused(t *testing.T) {
 }
 
 // TestCheckpointOfAnotherRun: a checkpoint of other parameters, rows or options is refused, with the first difference.
+// One of the same run is not, even if the number of threads differs.
 func TestCheckpointOfAnotherRun(t *testing.T) {
 	rows := tableSpec{rows: 900, numerical: 3, bins: 12, weights: true, seed: 5}
 	fresh := func() (*table, Params, Options) {
@@ -403,8 +409,9 @@ func TestContinuedIsWhatItWouldHaveBeen(t *testing.T) {
 	}
 }
 
-// TestContinuedFromCheckpoint: a training that continues a model, resumed from its checkpoint before any tree, ends
-// with the same model and metric. With another input model, or without one, the checkpoint is of another run.
+// TestContinuedFromCheckpoint: a training that continues a model and is resumed ends with the same model and metric,
+// whichever of its trees the checkpoint was before. With another input model, or without one, the checkpoint is of
+// another run.
 func TestContinuedFromCheckpoint(t *testing.T) {
 	old := randomTable(tableSpec{rows: 2000, numerical: 5, categorical: 2, bins: 30, missing: 0.1, seed: 1})
 	d := randomTable(tableSpec{rows: 3000, numerical: 5, categorical: 2, bins: 30, missing: 0.1, seed: 1})

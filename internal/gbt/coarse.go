@@ -27,8 +27,8 @@ func (g *grower) coarsen() {
 				continue
 			}
 
-			// The bins of categories are sorted by descending frequency. The rarest ones act as if they shared the last
-			// of max_bin bins; they never go left.
+			// The bins of categories are sorted by descending frequency, when the table is staged. The rarest ones act
+			// as if they shared the last of max_bin bins; they never go left.
 			if feature.Categorical {
 				g.leftBins[f] = g.p.MaxBin - 1
 				continue

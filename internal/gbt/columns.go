@@ -73,7 +73,8 @@ func parseNames(text string) (ColumnList, error) {
 func cutWords(text string) []string {
 	var out []string
 	for word := range strings.SplitSeq(text, ",") {
-		if word = strings.TrimSpace(word); word != "" {
+		word = strings.TrimSpace(word)
+		if word != "" {
 			out = append(out, word)
 		}
 	}
@@ -150,7 +151,8 @@ func (l ColumnList) Names(columns []string) ([]string, error) {
 }
 
 // ColumnNamed returns the columns that a word in a list of names stands for: the column of this name or, if there is
-// none, all columns that match the word as a pattern.
+// none, all columns that match the word as a pattern. It is an error if there are none of either, except that a pattern
+// with a statistic mark may match no column.
 func ColumnNamed(word string, columns []string) ([]string, error) {
 	if slices.Contains(columns, word) {
 		return []string{word}, nil

@@ -225,6 +225,7 @@ func TestIgnoredColumnsInTheModel(t *testing.T) {
 			t.Errorf("the model lacks %q, want it in its text", line)
 		}
 	}
+	// feature_infos is the ninth line.
 	if infos := bytes.SplitAfter(plain, []byte("\n"))[8]; !bytes.HasPrefix(infos, []byte("feature_infos=")) ||
 		!bytes.Contains(first, infos) {
 		t.Errorf("the model lacks %q, want the ranges of all features", infos)
@@ -288,7 +289,9 @@ func TestParseParams(t *testing.T) {
 	}
 }
 
-// TestRandomTrialsSetEveryParameter: what random trials never set, no test compares with the reference.
+// TestRandomTrialsSetEveryParameter: among 200 random trials, and ten of each objective, every parameter that is
+// trained with has another value than its default at least once: what they never set, no test compares with the
+// reference. Those of early stopping have tests of their own.
 func TestRandomTrialsSetEveryParameter(t *testing.T) {
 	unraced(t)
 	usual, set := Defaults().Map(), map[string]bool{}
@@ -306,7 +309,6 @@ func TestRandomTrialsSetEveryParameter(t *testing.T) {
 			}
 		}
 	}
-	// have tests of their own
 	ends := []string{"early_stopping_round", "early_stopping_min_delta"}
 	for _, s := range trainedWith {
 		if !set[s.name] && !slices.Contains(ends, s.name) {
@@ -396,7 +398,8 @@ func TestParseParamsRefuses(t *testing.T) {
 	}
 }
 
-// TestMapIsComplete makes sure that the table has every field: configurations with equal maps are the same.
+// TestMapIsComplete: the table has a parameter for every field of Params, with names and aliases that no other one has,
+// and the map of the defaults parses to the defaults. So configurations with equal maps are the same.
 func TestMapIsComplete(t *testing.T) {
 	fields := reflect.TypeFor[Params]().NumField()
 	if len(trainedWith) != fields {
@@ -433,7 +436,9 @@ func FuzzParseParams(f *testing.F) {
 	})
 }
 
-// FuzzConf: whatever the file holds, it is refused, or becomes YAML of as many lines that can be read.
+// FuzzConf: whatever the file holds, it is refused, or becomes YAML of as many lines that can be read. (A last line
+// without a newline gets one. YAML refuses a name that occurs twice, and the test lets a file of more than 64 KiB be
+// refused.)
 func FuzzConf(f *testing.F) {
 	f.Add([]byte("# of LightGBM\ntask = train\nmetric = log_loss,auc\nnum_trees = 100   # trees\n"))
 	f.Add([]byte("a = \"x\n: - {\nb=1,,e\r\nc = -\x00\xff"))

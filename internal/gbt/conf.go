@@ -105,7 +105,8 @@ var (
 	confNumber  = regexp.MustCompile(`^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
 )
 
-// confValue returns a value of a LightGBM file as YAML: a boolean, a number, or else a quoted text.
+// confValue returns a value of a LightGBM file as YAML: a boolean, a number, or else a quoted text. A number that is
+// too large for Go is text, too, which the parameter's check then refuses.
 func confValue(text string) string {
 	switch low := strings.ToLower(text); {
 	case low == "true" || low == "false":

@@ -202,6 +202,7 @@ func (d *Data) checkTarget() error {
 
 // check returns an error unless the feature is as the trainer needs it: with 1 to 256 bins; if it is numerical, its
 // missing bin is the last one, and its bounds are finite, ascending, and one fewer than the bins of present values.
+// Missing and Bounds of a categorical feature are not used.
 func (f *Feature) check() error {
 	if f.Bins < 1 || f.Bins > byteBins {
 		return fmt.Errorf("%d bins", f.Bins)

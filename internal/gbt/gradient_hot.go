@@ -108,7 +108,8 @@ func roundPair(g, h float64, u uint64) uint32 {
 
 // roundRandomly rounds x up with the probability of its fraction, else down: it adds a uniform number from 0 to 1, made
 // of the low 32 bits of u, and takes the floor. A conversion truncates towards zero, which is the floor of positive
-// numbers; roundOffset makes x positive for it.
+// numbers; roundOffset makes x positive for it. Near 2^30 a float64 has 22 bits after the point, so that many of the
+// random bits count.
 func roundRandomly(x float64, u uint64) int32 {
 	return int32(int64(x+float64(float64(uint32(u))*randomUnit)+roundOffset) - roundOffset)
 }

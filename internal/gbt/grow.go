@@ -209,7 +209,7 @@ func (g *grower) addNode(i int, l *leaf) int {
 	t.Feature = append(t.Feature, best.feature)
 	t.Threshold = append(t.Threshold, threshold)
 	t.Decision = append(t.Decision, decision)
-	t.Left = append(t.Left, ^i)
+	t.Left = append(t.Left, ^i) // for now, both children are leaves, which are negative (Tree)
 	t.Right = append(t.Right, ^len(g.leaves))
 	t.Gain = append(t.Gain, best.gain*g.splitScorer.gainUnit())
 	t.InternalValue = append(t.InternalValue, g.value(l))

@@ -53,8 +53,9 @@ func (k *kernel) fill(space *workspace, rows []uint32) []int64 {
 	return words
 }
 
-// touch brings the bins of rows into the cache. Its result means nothing, but without one the compiler would remove the
-// loads.
+// touch brings the bins of rows into the cache. It loads a byte of each cache line, which has 64 bytes, and the last
+// byte of a row, which may be in one more line. Its result means nothing, but without one the compiler would remove
+// the loads.
 func (k *kernel) touch(rows []uint32) (sum byte) {
 	for _, r := range rows {
 		p := unsafe.Add(k.table, int(r)*k.width)

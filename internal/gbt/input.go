@@ -91,10 +91,11 @@ func (t *Tree) onBins(features []Feature) (*Tree, error) {
 	return &out, nil
 }
 
-// lastBinBelow returns the bin of present values whose upper bound is threshold. ok is false if there is none: the
-// threshold is inside a bin.
+// lastBinBelow returns the bin of present values whose upper bound is threshold; the last one for the largest finite
+// number, which a split has as its threshold if all present values go left. ok is false if there is no such bin: the
+// threshold is inside one.
 func (f *Feature) lastBinBelow(threshold float64) (last int, ok bool) {
-	if threshold == math.MaxFloat64 { // all present values go left
+	if threshold == math.MaxFloat64 {
 		return f.valueBins() - 1, true
 	}
 	return slices.BinarySearch(f.Bounds, threshold)
@@ -131,6 +132,8 @@ func (b *booster) continueInput(ctx context.Context) error {
 			return err
 		}
 	}
+
+	// Only a training with a single output has a shift (checkArguments), so b.raw has all scores.
 	if b.opt.Shift != 0 {
 		b.pool.parallel(len(b.raw), grain, func(_, lo, hi int) {
 			for r := lo; r < hi; r++ {

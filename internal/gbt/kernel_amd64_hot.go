@@ -331,8 +331,8 @@ func (s *splitScorer) bestWord(words []int64, extra sums, t *splitTarget, goal f
 	if !hasVectors() || len(words) == 0 || s.l2 > hugeL2 {
 		return s.bestWordGo(words, extra, t, goal)
 	}
-	least := math.Ceil(t.minH)
-	if 2*least > t.total.h { // there are not enough rows for both children
+	least := math.Ceil(t.minH) // hessians in words are whole numbers
+	if 2*least > t.total.h {   // there are not enough rows for both children
 		return goal, -1
 	}
 	return scanWords(&words[0], len(words), &wordScan{hessianBits: int64(s.pack.hessianBits),
@@ -380,6 +380,8 @@ const (
 )
 
 // widened returns a column's bounds, ascending, in the layout of findBounds; nil if it cannot be used for the column.
+// That is so without vectors, if zeros are missing, if there are too many bounds for the root, or if the last bound is
+// infinite, as the padding and missing values are.
 func (c *numberColumn) widened(bounds []float64) []float64 {
 	if !hasVectors() || c.rule == zeroGoesRight || c.count >= boundsOfNode*boundsOfGroup ||
 		bounds[c.count-1] > math.MaxFloat64 {

@@ -31,9 +31,9 @@ func TestReadModelRefuses(t *testing.T) {
 	good := string(tinyModel(t))
 	for name, edit := range map[string][2]string{
 		"not a model":        {"tree\n", "treasure\n"},
-		"ranking":            {"objective=binary sigmoid:1", "objective=multiclass num_class:3"},
+		"needs 3 outputs":    {"objective=binary sigmoid:1", "objective=multiclass num_class:3"},
 		"other sigmoid":      {"sigmoid:1", "sigmoid:0.5"},
-		"random forest":      {"version=v3", "version=v3\naverage_output=1"},
+		"average_output=1":   {"version=v3", "version=v3\naverage_output=1"},
 		"multiclass":         {"num_class=1", "num_class=3"},
 		"feature count":      {"max_feature_idx=2", "max_feature_idx=7"},
 		"missing tree":       {"Tree=1", "Tree=2"},
@@ -55,7 +55,7 @@ func TestReadModelRefuses(t *testing.T) {
 		"tree size":          {"tree_sizes=", "tree_sizes=1"},
 		"unknown key":        {"shrinkage=", "Shrinkage="},
 		"cut short":          {"end of trees", "end of tre"},
-		"endless head":       {"feature_infos=", "feature_infos=" + strings.Repeat("[0:1] ", 3<<20)},
+		"endless head":       {"feature_infos=", "feature_infos=" + strings.Repeat("[0:1] ", 3<<20)}, // 18 of 16 MiB
 		"empty":              {good, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,12 +144,14 @@ func TestFeatureNamesAreReadable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, n := range names {
 		if n == "" || seen[n] || strings.ContainsAny(n, " =€") {
-			t.Errorf("names %q", names)
+			t.Errorf("got the names %q, want %q to be unique, not empty, and without blanks, = and €", names, n)
 		}
 		seen[n] = true
 	}
 }
 
+// FuzzReadModel: any data is refused, or gives a model that predicts any row without a panic, and the same after it was
+// written and read again.
 func FuzzReadModel(f *testing.F) {
 	good := tinyModel(f)
 	f.Add(good)
@@ -202,7 +204,8 @@ func TestModelsOfOtherObjectives(t *testing.T) {
 				want[i] = Probability(raw)
 			}
 		}
-		if read.Transform(got); !slices.Equal(got, want) {
+		read.Transform(got)
+		if !slices.Equal(got, want) {
 			t.Errorf("%s: predicts %v, want %v", objective, got, want)
 		}
 	}
@@ -319,7 +322,7 @@ func TestShiftMovesEveryScore(t *testing.T) {
 	checkAgainstLeaves(t, shifted, v, raw)
 	for i, tree := range shifted.Trees {
 		if i > 0 && !bytes.Equal(tree.formatTree(i), plain.Trees[i].formatTree(i)) {
-			t.Fatalf("tree %d is another one", i)
+			t.Fatalf("tree %d is another one with a shift, want only the first to differ", i)
 		}
 	}
 	if got, want := shifted.Trees[0].InternalValue[0], plain.Trees[0].InternalValue[0]+shift; got != want {

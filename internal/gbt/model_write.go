@@ -167,7 +167,8 @@ func (f *Feature) rangeText() string {
 
 // parameterLines returns the parameters as LightGBM writes them into a model file, in the order of paramTable.
 // Parameters that were added later (addedLater) are left out at their defaults, so that models that do not use them
-// keep their bytes. Columns are written as numbers: LightGBM 4 cannot load a model with names there.
+// keep their bytes. Empty texts and lists are left out, too. Columns are written as numbers: LightGBM 4 cannot load a
+// model with names there. p must be for a table with these features (ForTable).
 func (p Params) parameterLines(features []Feature) []string {
 	lines := []string{"[boosting: gbdt]"}
 	m := p.Map()
@@ -178,16 +179,19 @@ func (p Params) parameterLines(features []Feature) []string {
 	for _, spec := range trainedWith {
 		name := spec.name
 		v := m[name]
-		if v == "" || v == defaults[name] && spec.is(addedLater) { // an empty list or text is left out, too
+		if v == "" || v == defaults[name] && spec.is(addedLater) {
 			continue
 		}
 
 		// LightGBM writes booleans as 0 and 1.
-		if b, ok := v.(bool); ok {
-			v = map[bool]int{false: 0, true: 1}[b]
-		}
-		if f, ok := v.(float64); ok {
-			v = string(appendFloat(nil, f))
+		switch x := v.(type) {
+		case bool:
+			v = 0
+			if x {
+				v = 1
+			}
+		case float64:
+			v = string(appendFloat(nil, x))
 		}
 		lines = append(lines, fmt.Sprintf("[%s: %v]", name, v))
 	}

@@ -39,6 +39,8 @@ func (t *trial) withObjective(name string, rng *rand.Rand) *trial {
 		}
 		t.Label[r] = y
 	}
+
+	// At least two labels occur, in rows that every trial uses.
 	for r := range 4 {
 		t.Label[r] = float32(r % 2)
 		if name == "gamma" {
@@ -272,8 +274,9 @@ func TestSlopes(t *testing.T) {
 	}
 }
 
-// TestQuantiles: plain and weighted quantiles are those found by sorting, for values with many ties, of both signs and
-// of any size, and for more sets than are counted in one exchange.
+// TestQuantiles: plain quantiles are those found by sorting, for values with many ties, of both signs and of any size,
+// and for more sets than are counted in one exchange. (Weighted ones are compared by
+// TestObjectivesAgainstTheReference.)
 func TestQuantiles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	kinds := []func(i int) float64{
@@ -335,7 +338,8 @@ func TestObjectivesRefuseLabels(t *testing.T) {
 }
 
 // TestStartIgnoresClassWeights: boosting starts from the share of positive rows whatever scale_pos_weight and
-// is_unbalance say; what LightGBM 4.7 starts from was read off a model with a learning rate of 1e-9.
+// is_unbalance say; what LightGBM 4.7 starts from was read off a model with a learning rate of 1e-9. The positive row
+// has the weight 2, the others 4 together, which is the odds .5.
 func TestStartIgnoresClassWeights(t *testing.T) {
 	d := &Data{Rows: 4, Label: []float32{1, 0, 0, 0}, Weight: []float32{2, 1, 1, 2}}
 	for _, change := range []func(*Params){func(*Params) {}, func(p *Params) { p.ScalePosWeight = 3 },
@@ -518,8 +522,8 @@ func plainLambdas(d *table, raw []float64, p Params, gain []float64) map[uint32]
 	return out
 }
 
-// TestCrossEntropyOfQuery: the first order is the derivative of the cross entropy between softmax and the distribution
-// that was drawn, as by a difference quotient, and the others add up to nothing over a query of two.
+// TestCrossEntropyOfQuery: the gradients of rank_xendcg in a query of two rows with equal scores are those that are
+// worked out by hand, and each tree draws another wanted distribution.
 func TestCrossEntropyOfQuery(t *testing.T) {
 	d := ranked(5, 60, false)
 	p := rankParams(xendcg)
@@ -562,8 +566,8 @@ func rankGradients(o objective, rows int) []float64 {
 	return all
 }
 
-// TestRankRefuses: ranking objectives refuse a table without groups, labels that are not whole grades, and queries
-// whose rows all have the same label.
+// TestRankRefuses: ranking objectives refuse a table without groups or with too few of them, labels that are not whole
+// grades with a gain, and queries whose rows all have the same label.
 func TestRankRefuses(t *testing.T) {
 	for want, change := range map[string]func(d *Data, p *Params){
 		"which rows belong together":      func(d *Data, _ *Params) { d.Group = nil },

@@ -40,8 +40,8 @@ type pointwise struct {
 func newPointwise(p *Params, d *Data, text string, loss rowLoss) (objective, error) {
 	o := &pointwise{rowLoss: loss, text: text, d: d}
 
-	// The label of the first row with weight; 1 once there was such a row; 1 once another label was seen. It is one
-	// array, because the workers of a team pass it from one to the next.
+	// The label of the first row with weight (until there is one, that of the last row); 1 once there was such a row; 1
+	// once another label was seen. It is one array, because the workers of a team pass it from one to the next.
 	var seen [3]float64
 	first, weighted, differ := &seen[0], &seen[1], &seen[2]
 	err := d.eachRow(seen[:], func(r uint32, w float64) error {
@@ -194,8 +194,8 @@ func (o *pointwise) residualQuantiles(sets [][]uint32, size []int, raw []float64
 	return o.d.link.weightedQuantiles(all, o.d.tableUsed(), o.quantile, pool)
 }
 
-// renew is objective.renew. It raises leaf values to o.leastStep, or replaces them by the quantiles of their rows'
-// residuals, shrunk by learning_rate. For losses that have neither it does nothing.
+// renew is objective.renew. It raises leaf values below 0 to at least o.leastStep, or replaces them by the quantiles of
+// their rows' residuals, shrunk by learning_rate. For losses that have neither it does nothing.
 func (o *pointwise) renew(g *grower, t *Tree, raw []float64) {
 	if o.leastStep != nil {
 		for i := range g.leaves {

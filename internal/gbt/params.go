@@ -153,8 +153,9 @@ func CanonicalName(name string) string {
 }
 
 // ParseParams returns the defaults with the values in m, by parameter name or alias. A value is a bool, a string, or a
-// float64, int, int64 or uint64. It is an error if a value is invalid or two of them contradict each other. Errors are
-// *ParamError.
+// float64, int, int64 or uint64. A parameter of LightGBM that is not trained with is skipped if its value asks for what
+// is done anyway (checkFixed). It is an error if a parameter is unknown or named twice, a value is invalid, or two of
+// them contradict each other. Errors are *ParamError.
 func ParseParams(m map[string]any) (Params, error) {
 	p, err := overlay(m)
 	if err != nil {
@@ -210,10 +211,12 @@ func (s *paramSpec) setValue(p *Params, value any) error {
 		if !ok {
 			return fmt.Errorf("expected text, found %s", quoted(value))
 		}
-		// Every parameter that is a string has its function here.
-		canonical := map[string]func(string) (string, error){"objective": CanonicalObjective,
-			labelGain: canonicalGains}[s.name]
-		*field, err = canonical(v)
+		// Two parameters are texts: objective and label_gain.
+		if s.name == labelGain {
+			*field, err = canonicalGains(v)
+		} else {
+			*field, err = CanonicalObjective(v)
+		}
 	case *ColumnList:
 		*field, err = s.columns(value)
 	case *bool:

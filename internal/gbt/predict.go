@@ -167,8 +167,10 @@ func (g *treeBlock) addValues(s *batchScratch, x, sums []float64, features int) 
 	for len(sums) > 0 {
 		// The next n rows, and how many machine words of each answer they fill: one, or all.
 		n := min(len(sums), batchRows)
-		if s.words = batchWords; n <= 64 || s.vectors {
-			n, s.words = min(n, 64), 1
+		s.words = batchWords
+		if n <= 64 || s.vectors {
+			n = min(n, 64)
+			s.words = 1
 		}
 		batch := x[:n*features]
 		copy(s.sums[:], sums[:n])

@@ -294,7 +294,8 @@ func (b *treeBlockBuilder) treeBlock() treeBlock {
 		if len(t.nodes) == 0 {
 			continue
 		}
-		if t.run = 1; t.rest == nil && i+1 < len(g.trees) {
+		t.run = 1
+		if t.rest == nil && i+1 < len(g.trees) {
 			t.run += min(g.trees[i+1].run, mostTrees-1)
 		}
 	}

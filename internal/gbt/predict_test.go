@@ -232,10 +232,10 @@ func TestPredictAllIsPredict(t *testing.T) {
 	}
 }
 
-// TestGrovesAreSeveral: compiling a model with many predicates gives several blocks of trees, none much larger than
+// TestTreeBlocksAreSeveral: compiling a model with many predicates gives several blocks of trees, none much larger than
 // allowed. How many exits a tree has, and whether rows are walked on below them and in which way, depends on its number
 // of leaves.
-func TestGrovesAreSeveral(t *testing.T) {
+func TestTreeBlocksAreSeveral(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	f := randomForest(rng, forestSpec{features: 50, trees: 450, leaves: 250, bounds: 4000, categorical: 0.1}).compile()
 	trees := 0
@@ -399,8 +399,9 @@ func TestPredictAllOfManyBounds(t *testing.T) {
 		x := []float64{math.NaN(), math.Inf(1), math.Inf(-1)}
 		for i := range n {
 			bound := float64(i*i) - 1000
-			m.Trees = append(m.Trees, &Tree{Feature: []int{0}, Threshold: []float64{bound}, Decision: []uint8{8},
-				Left: []int{^0}, Right: []int{^1}, LeafValue: []float64{1 / float64(i+3), 0}})
+			m.Trees = append(m.Trees, &Tree{Feature: []int{0}, Threshold: []float64{bound},
+				Decision: []uint8{missingNaN},
+				Left:     []int{^0}, Right: []int{^1}, LeafValue: []float64{1 / float64(i+3), 0}})
 			x = append(x, math.Nextafter(bound, -1e9), bound, math.Nextafter(bound, 1e9))
 		}
 		for len(x) < compileAfter {
@@ -465,7 +466,8 @@ func shapByHand(t *Tree, x []float64, features, wanted int) float64 {
 		}
 		known, size := make([]bool, features), 0
 		for f := range known {
-			if known[f] = set>>f&1 == 1; known[f] {
+			known[f] = set>>f&1 == 1
+			if known[f] {
 				size++
 			}
 		}
@@ -476,8 +478,9 @@ func shapByHand(t *Tree, x []float64, features, wanted int) float64 {
 	return sum
 }
 
-// TestContributions compares with the definition, on rows with missing values and categories and on deep trees with
-// repeated features.
+// TestContributions: Contributions gives the numbers of the definition (shapByHand), on rows with missing values and
+// categories and on deep trees with repeated features, for any number of threads. They add up to the raw score. A wrong
+// number of values is refused, and so is a model that lacks counts of rows.
 func TestContributions(t *testing.T) {
 	d := randomTable(tableSpec{rows: 2500, numerical: 4, categorical: 2, bins: 30, missing: 0.2, seed: 6})
 	p := small()
@@ -494,7 +497,7 @@ func TestContributions(t *testing.T) {
 				want += shapByHand(tree, d.row(r), f, i)
 			}
 			if math.Abs(got[i]-want) > 1e-10 {
-				t.Errorf("row %d, feature %d: %v, by definition %v", r, i, got[i], want)
+				t.Errorf("row %d, feature %d: got %v, want %v by definition", r, i, got[i], want)
 			}
 		}
 		for _, v := range got {
@@ -507,10 +510,11 @@ func TestContributions(t *testing.T) {
 
 	again := make([]float64, len(out))
 	if err := m.Contributions(d.raw[:rows*f], again, 3); err != nil || !slices.Equal(again, out) {
-		t.Errorf("three threads give other numbers: %v", err)
+		t.Errorf("three threads: error %v, the same numbers: %t; want no error and the same", err,
+			slices.Equal(again, out))
 	}
 	if err := m.Contributions(d.raw[:5], out, 1); !errors.Is(err, ErrData) {
-		t.Errorf("five values: %v", err)
+		t.Errorf("five values for rows of six features: got error %v, want an ErrData", err)
 	}
 
 	// A model file may have counts for leaves but not for nodes.

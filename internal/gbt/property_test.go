@@ -210,8 +210,9 @@ func FuzzInvariants(f *testing.F) {
 	})
 }
 
-// FuzzRepeatable: a random training gives the same model with more threads, beside another training on the same table,
-// on other layouts of the table, and in all other ways below. It does not write to the table.
+// FuzzRepeatable: a random training gives the same model with more threads, beside other trainings on the same table,
+// if the rows are made from the columns or the columns from the rows, and after rows that are not in use have changed.
+// It does not write to the table.
 func FuzzRepeatable(f *testing.F) {
 	trials(f, 60)
 	f.Fuzz(func(t *testing.T, seed uint64, s uint8) {
@@ -270,10 +271,12 @@ func (t *trial) trainBeside(tb testing.TB, opt Options) [2][]byte {
 			p.NumLeaves, p.MaxBin, p.FeatureFraction, p.Seed = 2+p.NumLeaves/2, 5, 0.5, p.Seed+1
 		}
 		wg.Go(func() {
-			var res *Result
-			if res, errs[i] = Train(tb.Context(), &t.Data, p, opt); errs[i] == nil {
-				models[i] = res.Model
+			res, err := Train(tb.Context(), &t.Data, p, opt)
+			if err != nil {
+				errs[i] = err
+				return
 			}
+			models[i] = res.Model
 		})
 	}
 	wg.Wait()
@@ -281,7 +284,7 @@ func (t *trial) trainBeside(tb testing.TB, opt Options) [2][]byte {
 	return [2][]byte{text(tb, models[0]), text(tb, models[1])}
 }
 
-// fingerprint hashes all that the trainer borrows.
+// fingerprint hashes all that the trainer borrows, except groups, which random trials do not have.
 func (t *trial) fingerprint() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	h.Write(t.RowMajor)
@@ -326,7 +329,7 @@ func firstDifference(got, want []byte) string {
 	return fmt.Sprintf("%d lines, not %d", len(a), len(b))
 }
 
-// newer lists ways to disable the parameters that limit a model.
+// newer has, for what only some trials use, how to make a trial do without it.
 func newer() map[string]func(*trial) {
 	return map[string]func(*trial){
 		"extra_trees": func(t *trial) { t.p.ExtraTrees = false },
@@ -335,7 +338,7 @@ func newer() map[string]func(*trial) {
 }
 
 // TestTrialsAreWorthTheirTime: the random trainings of these tests reach what they are for: trees with splits, by both
-// kinds of features and by missing values, and parameters that change models.
+// kinds of features and by missing values, and parameters (newer) that change models.
 func TestTrialsAreWorthTheirTime(t *testing.T) {
 	long(t)
 	splits, categorical, missing, deep := 0, 0, 0, 0
@@ -368,12 +371,12 @@ func TestTrialsAreWorthTheirTime(t *testing.T) {
 		}
 	}
 	if splits < 500 || categorical < 50 || missing < 2 || deep < 20 {
-		t.Errorf("%d splits, %d of them categorical, %d by missing values alone; %d trees with more than ten",
-			splits, categorical, missing, deep)
+		t.Errorf("%d splits, %d of them categorical, %d by missing values alone; %d trees with more than ten; want at "+
+			"least 500, 50, 2 and 20", splits, categorical, missing, deep)
 	}
 	for name := range newer() {
 		if changed[name] < 3 {
-			t.Errorf("%s changed %d models", name, changed[name])
+			t.Errorf("%s changed %d models of 100, want at least 3", name, changed[name])
 		}
 	}
 }

@@ -55,12 +55,14 @@ func (l *link) selectKeys(sets [][]residual, pool *pool, limit func(all int64) i
 					if shift == 56 { // the first byte: these are all residuals of the set
 						limits[s] = limit(total(weights))
 					}
-					if l == nil && len(rest[s]) == 1 { // only one is left, as is soon the case in small leaves
+					// If only one residual is left, as is soon the case in small leaves, the result is its key:
+					// keys has the bytes down to this one. No other is left that could add to before.
+					if l == nil && len(rest[s]) == 1 {
 						keys[s] = rest[s][0].key >> shift
 						continue
 					}
-					b, sum, limit := 0, before[s], limits[s]
-					for ; b < byteValues-1 && sum+weights[b] <= limit; b++ {
+					b, sum := 0, before[s]
+					for ; b < byteValues-1 && sum+weights[b] <= limits[s]; b++ {
 						sum += weights[b]
 					}
 					keys[s], before[s] = keys[s]<<8|uint64(b), sum
@@ -100,7 +102,7 @@ func (l *link) plainQuantiles(sets [][]residual, size []int, level float64, pool
 		return at, int64(at)
 	}
 
-	// The i-th greatest residual, at least the first.
+	// The i-th greatest residual, at least the first: the sum of weights exceeds n-i there, in ascending order.
 	keys, before := l.selectKeys(sets, pool, func(n int64) int64 {
 		_, i := place(n)
 		return n - min(max(i, 1), n)

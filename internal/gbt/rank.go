@@ -87,8 +87,9 @@ type query struct {
 	scratch [3][]float64 // for the loss; 0 when it begins
 }
 
-// newRanking returns the objective lambdarank or rank_xendcg. It refuses labels that are not whole numbers with a gain,
-// and tables in which no query has rows with different labels.
+// newRanking returns the objective lambdarank or rank_xendcg, by its text. It refuses tables without groups or divided
+// among workers, labels that are not whole numbers with a gain, and tables from which no order can be learnt: those in
+// which no query has rows with different labels, or all weights are 0.
 func newRanking(p *Params, d *Data, text string) (objective, error) {
 	if d.Group == nil {
 		return nil, fmt.Errorf("%w: objective %s learns the order of the rows of a query, and the table does not say "+
@@ -104,7 +105,7 @@ func newRanking(p *Params, d *Data, text string) (objective, error) {
 	}
 
 	// Check the labels, and find the largest weight.
-	differ, heaviest := 0.0, 0.0
+	heaviest := 0.0
 	err = d.eachOwnRow(func(r uint32, w float64) error {
 		y := d.Label[r]
 		if y < 0 || int(y) >= len(gain) || y != float32(int(y)) {
@@ -121,14 +122,14 @@ func newRanking(p *Params, d *Data, text string) (objective, error) {
 	// Group the rows, and see whether any query has different labels.
 	o := &ranking{queries: newQueries(d), text: text, d: d, seed: p.Seed, g: make([]float64, d.Rows),
 		h: make([]float64, d.Rows)}
+	differ := false
 	for n := range o.len() {
+		first := o.rowsOf(n)[0]
 		for _, r := range o.rowsOf(n) {
-			if d.Label[r] != d.Label[o.rowsOf(n)[0]] {
-				differ = 1
-			}
+			differ = differ || d.Label[r] != d.Label[first]
 		}
 	}
-	if differ == 0 || heaviest == 0 {
+	if !differ || heaviest == 0 {
 		return nil, fmt.Errorf("%w: no query has rows with different labels; no order can be learnt", ErrData)
 	}
 	if text == xendcg {

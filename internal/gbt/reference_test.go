@@ -154,8 +154,12 @@ func (r *reference) train() *Model {
 			r.features = treeFeatures(r.p, number, splittingFeatures)
 			t := r.grow(rows[:bag])
 			first := len(m.Trees) == 0
-			if t == nil {
-				grown = append(grown, constantTree(map[bool]float64{true: biases[k]}[first]))
+			if t == nil { // a constant tree adds 0, except that the first one has the initial constant
+				value := 0.0
+				if first {
+					value = biases[k]
+				}
+				grown = append(grown, constantTree(value))
 				continue
 			}
 			splits = true
@@ -214,6 +218,8 @@ func (r *reference) renew(obj objective, t *refTree, rows []uint32, score []floa
 				weights = append(weights, o.weight(row))
 			}
 		}
+
+		// Weights as whole numbers, in the units of weightedQuantiles.
 		_, exponent := math.Frexp(slices.Max(weights))
 		units := make([]int64, len(weights))
 		for i, w := range weights {
@@ -226,8 +232,8 @@ func (r *reference) renew(obj objective, t *refTree, rows []uint32, score []floa
 	}
 }
 
-// sortedQuantile is LightGBM's PercentileFun or, for weighted rows, the first value up to which more than that share of
-// the weight lies.
+// sortedQuantile is LightGBM's PercentileFun if weights is nil. Otherwise it is the first value up to which more than
+// that share of the weight lies; if all weights are 0, all rows count alike.
 func sortedQuantile(values []float64, weights []int64, level float64) float64 {
 	order := make([]int, len(values))
 	for i := range order {
@@ -245,7 +251,8 @@ func sortedQuantile(values []float64, weights []int64, level float64) float64 {
 			return sortedQuantile(values, slices.Repeat([]int64{1}, len(values)), level)
 		}
 		for _, i := range order {
-			if sum += weights[i]; sum > int64(float64(total)*level) {
+			sum += weights[i]
+			if sum > int64(float64(total)*level) {
 				return values[i]
 			}
 		}
@@ -365,6 +372,7 @@ func (r *reference) split(t *refTree, i int) {
 
 // addNode appends the node that replaces a leaf by its best split.
 func (r *reference) addNode(t *refTree, l *refLeaf, leaf int) {
+	// LightGBM's decision_type: 1 is a categorical split, 2 that missing values go left, 2<<2 that NaN is missing.
 	best, feature := &l.best, &r.d.Features[l.best.feature]
 	threshold, decision := math.MaxFloat64, uint8(2<<2)
 	switch {

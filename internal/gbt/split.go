@@ -98,7 +98,8 @@ func (s *splitScorer) target(total sums, rows int) splitTarget {
 	t.perH = float64(rows) / total.h
 
 	// A histogram has no counts. Like LightGBM, estimate a child's number of rows from its hessian and round to
-	// nearest, hence the 0.5. That is exact for squared error without weights, where the hessian is the count.
+	// nearest, hence the 0.5. That is exact for squared error without weights, where the hessian is the count. The
+	// smallest number above 0 keeps out children without any row.
 	t.minH = max(s.p.MinSumHessian/s.pack.h1, (float64(s.p.MinDataInLeaf)-0.5)/t.perH, math.SmallestNonzeroFloat64)
 	return t
 }
@@ -165,12 +166,14 @@ func (s *splitScorer) scoreThresholds(h histogram, f scoredFeature, scratch *sca
 func (s *splitScorer) splitAt(at *threshold, miss sums, f *Feature, feature int, t *splitTarget) split {
 	made := split{gain: at.gain - t.minGain, feature: feature, sums: at.left, missing: at.missing, l2: s.l2}
 
-	// If no row of the leaf shows where missing values should go, they go to the side with more hessian.
+	// If no row of the leaf shows where missing values should go, they go to the side with more hessian, or left if
+	// both have the same.
 	if miss == (sums{}) {
 		made.missing = 2*at.left.h >= t.total.h
 	}
 
 	// Any bin in the empty gap between last and next divides these rows alike. The middle is the best guess for others.
+	// Without a next bin, all present values go left.
 	made.at = f.valueBins() - 1
 	if at.next >= 0 {
 		made.at = (at.last + at.next - 1) / 2
@@ -236,7 +239,7 @@ type scan struct {
 	below [byteBins]sums  // sums of entries 0..i
 }
 
-// bestInScan is bestInWords for a scan.
+// bestInScan is bestInWords for a scan. Entries have rows, so there are no empty bins to skip above the threshold.
 func (s *splitScorer) bestInScan(c *scan, miss sums, t *splitTarget, goal float64) (threshold, bool) {
 	// First with the missing values on the right, then on the left.
 	gain, at := s.bestThreshold(c.below[:c.n], sums{}, t, goal)

@@ -16,9 +16,9 @@ type category struct {
 // better. The feature has this number of bins, which begin at from in the histogram; only the first leftBins of them
 // may go left. buf is memory.
 //
-// With at most max_cat_to_onehot categories, each is scored alone against the rest, or with extra_trees only one that
-// is drawn. With more, as in LightGBM, categories are sorted by gradient over hessian: the best of all subsets is then
-// the first so many from one end (Fisher, 1958).
+// If the feature has at most max_cat_to_onehot bins, each category is scored alone against the rest, or with
+// extra_trees only one that is drawn. If it has more, as in LightGBM, categories are sorted by gradient over hessian:
+// the best of all subsets is then the first so many from one end (Fisher, 1958).
 func (s *splitScorer) scoreCategorical(h histogram, from, bins, leftBins int, t *splitTarget, feature int, best *split,
 	buf []category) {
 	// The categories that have rows in this leaf.
@@ -73,8 +73,10 @@ func (s *splitScorer) sortedSubset(all []category, t *splitTarget, feature int, 
 }
 
 // runFromEnd scores the first 1, 2, 3 ... of the sorted categories as the left side, up to half of them or
-// max_cat_threshold, and replaces best if one is better. A number is skipped if it adds fewer than min_data_per_group
-// rows to the last one that was scored: that would fit noise. Numbers of rows are estimated from hessians, and rounded.
+// max_cat_threshold, and replaces best if one is better. A number is skipped while the left side is too small for a
+// child, or if it adds fewer than min_data_per_group rows to the last one that was scored: that would fit noise. The
+// loop ends when the right side is too small for a child or has fewer than min_data_per_group rows. Numbers of rows are
+// estimated from hessians and rounded to nearest, hence the 0.5.
 func (s *splitScorer) runFromEnd(sorted []category, t *splitTarget, feature int, best *split) {
 	l2 := s.l2 + s.catL2
 	left := sums{}

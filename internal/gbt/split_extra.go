@@ -52,19 +52,21 @@ func (s *splitScorer) drawnThreshold(h histogram, f scoredFeature, miss sums, t 
 }
 
 // drawnBin draws the last of the bins of present values that goes left, such that at least one goes right. If there is
-// only one, it goes left: only missing values can then go right. With coarse bins, the last bin of one of these is
-// drawn. coarse has the coarse bin of each bin, and is nil without.
+// only one, it goes left: only missing values can then go right. With coarse bins, a coarse bin is drawn in the same
+// way, and its last bin is returned. coarse has the coarse bin of each bin; it is nil if there are no coarse bins.
 func drawnBin(values int, coarse []uint8, random uint64) int {
 	if coarse == nil {
 		return pick(random, max(values-1, 1))
 	}
 
-	last := pick(random, max(int(coarse[values-1]), 1)) // the last coarse bin that goes left
-	if coarse[values-1] == 0 {
+	// With a single coarse bin, all bins go left.
+	highest := int(coarse[values-1])
+	if highest == 0 {
 		return values - 1
 	}
 
-	// The last bin of that coarse bin.
+	// Draw the last coarse bin that goes left, and find its last bin.
+	last := pick(random, highest)
 	at := 0
 	for at+1 < values && int(coarse[at+1]) <= last {
 		at++

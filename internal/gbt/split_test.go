@@ -275,7 +275,7 @@ func TestBagHasItsSizeAndChanges(t *testing.T) {
 		return rows[:n]
 	}
 	a, b, c := bag(0), bag(1), bag(2)
-	if a[150] != b[150] || a[10] != b[10] {
+	if !slices.Equal(a, b) {
 		t.Error("the bag changed within bagging_freq trees, want the same one")
 	}
 	same := 0
@@ -284,8 +284,8 @@ func TestBagHasItsSizeAndChanges(t *testing.T) {
 			same++
 		}
 	}
-	if same > 50 {
-		t.Error("the bag did not change after bagging_freq trees, want another one")
+	if same > 50 { // a few rows are at the same place by chance
+		t.Errorf("after bagging_freq trees %d of 300 places have the same row, want another bag", same)
 	}
 }
 

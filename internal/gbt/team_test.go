@@ -61,13 +61,15 @@ func (s seat) meet(words []int64, take func(all [][]int64)) error {
 	for s.left > 0 && !s.gone { // the last call is not over
 		s.changed.Wait()
 	}
-	if s.calls++; s.calls == s.dies {
+	s.calls++
+	if s.calls == s.dies {
 		s.gone = true
 		s.changed.Broadcast()
 		return errLeft
 	}
 	s.words[s.rank] = slices.Clone(words)
-	if s.came++; s.came == len(s.words) {
+	s.came++
+	if s.came == len(s.words) {
 		s.came, s.left = 0, len(s.words)
 		s.changed.Broadcast()
 	} else {
@@ -79,7 +81,8 @@ func (s seat) meet(words []int64, take func(all [][]int64)) error {
 		return errLeft
 	}
 	take(s.words)
-	if s.left--; s.left == 0 {
+	s.left--
+	if s.left == 0 {
 		s.changed.Broadcast()
 	}
 	return nil
@@ -151,7 +154,8 @@ func trainTogether(t *testing.T, d *Data, p Params, opt Options, begin []int, di
 			own(w, part, &o)
 		}
 		wg.Go(func() {
-			if results[w], errs[w] = Train(t.Context(), part, p, o); errs[w] != nil {
+			results[w], errs[w] = Train(t.Context(), part, p, o)
+			if errs[w] != nil {
 				seats[w].(seat).leave()
 			}
 		})
@@ -249,7 +253,7 @@ func TestATeamGoesOnWithOthers(t *testing.T) {
 		for attempt := 0; got == nil; attempt++ {
 			workers := 1 + rng.IntN(4)
 			begin := shares(rng, []string{"equal", "random", "absurd"}[rng.IntN(3)], trial.Rows, workers)
-			dies := 1 + rng.IntN(workers*100*(attempt+1))
+			dies := 1 + rng.IntN(workers*100*(attempt+1)) // later from attempt to attempt, so that one succeeds
 			results, errs := trainTogether(t, &trial.Data, trial.p, opt, begin, dies, keep)
 			for w, err := range errs {
 				if err == nil {
@@ -289,8 +293,8 @@ func (c counting) Broadcast(from int, words []int64) error {
 }
 
 // TestExchanges: Params.Exchanges is how many more calls of Team a tree takes than one of the objective binary without
-// bags, which takes none of these. It is counted as the difference between trainings with eight and four trees of one
-// split.
+// bags. For that Exchanges is 0, as the calls for finding splits are not counted. Calls are counted as the difference
+// between trainings with eight and four trees of one split.
 func TestExchanges(t *testing.T) {
 	const workers, few, many = 3, 4, 8
 	perTree := func(p Params) int {

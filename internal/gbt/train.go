@@ -365,7 +365,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 			b.outputs[k].bias = 0 // the input model's first tree already contains its initial constant
 		}
 	}
-	b.Bias = b.bias
+	b.Bias = b.bias // for checkpoints
 
 	if err := b.continueInput(ctx); err != nil {
 		return nil, err

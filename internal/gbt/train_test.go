@@ -175,14 +175,14 @@ func TestAMetricThatIsNotANumber(t *testing.T) {
 	}
 }
 
-// TestCancelledWithinATree: if ctx is cancelled, Train returns its error, by which callers recognise that they
-// cancelled it.
-func TestCancelledWithinATree(t *testing.T) {
+// TestCancelledBeforeTheFirstTree: if ctx was cancelled before Train is called, Train returns its error, by which
+// callers recognise that they cancelled it.
+func TestCancelledBeforeTheFirstTree(t *testing.T) {
 	d := randomTable(tableSpec{rows: 500, numerical: 3, bins: 10, seed: 1})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Train(ctx, &d.Data, small(), Options{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled within a tree: got error %v; want context.Canceled", err)
+		t.Errorf("cancelled before the first tree: got error %v; want context.Canceled", err)
 	}
 }
 
@@ -254,7 +254,8 @@ func checkTree(t *testing.T, tree *Tree, d *table, p *Params, whole bool) {
 			t.Fatalf("leaf %d has the count %d, want at least 1", leaf, tree.LeafCount[leaf])
 		}
 
-		// The first tree's leaves also have the initial constant, and log(20) is more than that.
+		// The first tree's leaves also have the initial constant, which is below log(20): more than 1 row of 21 has
+		// either label. 0.5 is to spare.
 		if p.MaxDeltaStep > 0 && math.Abs(tree.LeafValue[leaf]) > 0.5+p.MaxDeltaStep*p.LearningRate+math.Log(20) {
 			t.Fatalf("leaf %d has the value %v, want it within max_delta_step", leaf, tree.LeafValue[leaf])
 		}
@@ -345,7 +346,7 @@ func TestConstantModel(t *testing.T) {
 	}
 	res := mustTrain(t, d, small(), Options{})
 	if res.Stopped != StopNoSplit || len(res.Model.Trees) != 1 {
-		t.Fatalf("a constant label: got %+v; want one tree, and no split as the reason to stop", res)
+		t.Fatalf("a constant feature: got %+v; want one tree, and no split as the reason to stop", res)
 	}
 	if p := Probability(res.Model.Predict([]float64{3})); math.Abs(p-0.25) > 1e-12 {
 		t.Errorf("the constant model predicts %v, want 0.25, the share of positive rows", p)

@@ -169,7 +169,8 @@ func TestMeanAveragePrecision(t *testing.T) {
 			want += weight * overOrders(in, rows, places)
 			total += weight
 		}
-		if want /= total; math.Abs(got-want) > 1e-12 {
+		want /= total
+		if math.Abs(got-want) > 1e-12 {
 			t.Errorf("%s is %v, want %v, the mean over all orders", name, got, want)
 		}
 	}
@@ -213,8 +214,10 @@ func overOrders(in metric.Input, rows []int, places int) float64 {
 	return sum / float64(orders)
 }
 
-// TestBins: Bins makes at most as many bins as asked for, by ascending rank. Rows of the same rank stay together. The
-// sums over all bins are those over all rows, and the order of rows does not matter. There are 5,000 rows of 20 ranks.
+// TestBins: Bins makes at most as many bins as asked for, by ascending rank; of no rows, none. The sums over all bins
+// are those over all rows, from which Effective and Count follow. The order of rows does not matter, which it would if
+// rows of the same rank were divided. There are 5,000 rows of 20 ranks; so a bin has 2 or 3 ranks, and 8 bins may be a
+// few too many.
 func TestBins(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	in := metric.Input{}
@@ -269,7 +272,8 @@ func TestBins(t *testing.T) {
 }
 
 // TestOfConstant: OfConstant of the classes' shares is the metric's value if these shares are predicted for every row.
-// It is not defined for shares that are none or that give one class all rows.
+// It is not defined for shares that are none or that give one class all rows. Tested.Shares adds up the bins of the
+// test rows.
 func TestOfConstant(t *testing.T) {
 	const rows = 40
 	for _, tc := range []struct {
@@ -318,7 +322,8 @@ func TestOfConstant(t *testing.T) {
 }
 
 // TestOfOne: with groups, OfOne is the mean of a metric over all orders of each group's rows. Without, it is the
-// metric's value for predicting the mean label. Unknown metrics and r2 are left out.
+// metric's value for predicting the mean label. Unknown metrics and r2 are left out. Tested.OfConstant returns such a
+// value if it was recorded.
 func TestOfOne(t *testing.T) {
 	in := metric.Input{Label: []float32{2, 0, 1, 1, 0}, Group: []uint64{1, 1, 1, 2, 2}}
 	ndcg := must.Get(metric.Lookup("ndcg@2"))(t)

@@ -2,7 +2,6 @@ package metric_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -62,7 +61,7 @@ func TestClicksAgainstNumpy(t *testing.T) {
 }
 
 // TestRatioIsRatedByItsDistanceFromOne: the best calibration ratio is the one nearest to 1. A half and two are equally
-// far from it, and 0 is not infinitely far.
+// far from it, and 0 is not infinitely far. Without a positive row there is no ratio, but an error.
 func TestRatioIsRatedByItsDistanceFromOne(t *testing.T) {
 	m := lookup(t, "calibration_ratio")
 	near(t, "half", m.Score(0.5), math.Ln2)
@@ -105,8 +104,8 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// TestBootstrapAgreesWithNewSamples: the standard error that resampling gives is, on average, within 25 % of the
-// standard deviation of the metric over 100 independent samples.
+// TestBootstrapAgreesWithNewSamples: the standard error that resampling gives is, on average, 0.8 to 1.25 times the
+// standard deviation of the metric over 100 independent samples. That deviation itself is known to about 7 %.
 func TestBootstrapAgreesWithNewSamples(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 0))
 	for _, name := range []string{"average_precision", "ece", "precision@10%", "lift@5%"} {
@@ -183,7 +182,8 @@ func spreadOf(values []float64) float64 {
 }
 
 // TestEqualModelsAreSeldomBetter: of two models that are equally good, one is called better in at most 5 % of
-// simulations, where 2.5 % are expected at a confidence of 95 %.
+// simulations, where 2.5 % are expected at a confidence of 95 %. Both models know the true log odds with equal noise.
+// Without COPPICE_FULL there are a quarter of the simulations: 250 or, of the metric that is resampled, 100.
 func TestEqualModelsAreSeldomBetter(t *testing.T) {
 	for name, of := range map[string]struct{ sims, rows, resamples int }{
 		"log_loss": {1000, 4000, 0}, "auc": {1000, 4000, 0}, "normalized_entropy": {1000, 4000, 0},
@@ -260,6 +260,7 @@ func TestOnePercentIsSeen(t *testing.T) {
 
 // TestConfidenceIsChecked: Interval refuses a level or a number of resamples that give no interval, and Compare refuses
 // old predictions of another length. With a single positive row, resamples without it are left out, without an error.
+// Samples of 0 and a level of 0 stand for the defaults.
 func TestConfidenceIsChecked(t *testing.T) {
 	in := metric.Input{Label: []float32{0, 1, 0}, Pred: []float64{0.1, 0.8, 0.3}}
 	m := lookup(t, "log_loss")
@@ -276,14 +277,10 @@ func TestConfidenceIsChecked(t *testing.T) {
 		metric.Confidence{Samples: 20}); err != nil {
 		t.Errorf("with one positive row, resamples without it are left out; error %v", err)
 	}
-	if got := fmt.Sprint(lookup(t, "rig").Name, " ",
-		lookup(t, "calibration").Name); got != "relative_information_gain calibration_ratio" {
-		t.Errorf("the aliases are %s, want relative_information_gain and calibration_ratio", got)
-	}
 }
 
 // TestWorseBy: with a margin of .01, WorseBy wants the interval to be below 0, its lower end below -.01, and the gain
-// below -.0075. Intervals are gain ± reach.
+// below -.0075, three quarters of the margin. Intervals are gain ± reach.
 func TestWorseBy(t *testing.T) {
 	for name, c := range map[string]struct {
 		gain, reach float64

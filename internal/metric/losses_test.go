@@ -11,7 +11,8 @@ import (
 	"coppice/internal/problem"
 )
 
-// TestLossesRefuse: a loss that is not defined for a label or a prediction is an error that names the row.
+// TestLossesRefuse: a loss that is not defined for a label or a prediction is an error that names the row. An argument
+// that is no number, or outside the metric's bounds, is an error that names the bounds.
 func TestLossesRefuse(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -52,7 +53,8 @@ func TestLossesHaveIntervals(t *testing.T) {
 	}
 }
 
-// TestUsualMetrics: Usual returns, for each objective, the metric that it minimises, and CheckObjective accepts that.
+// TestUsualMetrics: Usual returns, for several objectives, the metric that is the objective's own loss, and
+// CheckObjective accepts that.
 func TestUsualMetrics(t *testing.T) {
 	for objective, want := range map[string]string{"binary": "log_loss", "poisson": "poisson",
 		"quantile":      "quantile@0.9",
@@ -77,25 +79,26 @@ func sold(weighted bool) metric.Input {
 	return in
 }
 
-// TestValue: a value metric is the weighted mean of an expression over the rows, and its expression may also use the
-// weight itself. The numbers behind each case are those of the four rows.
+// TestValue: a value metric is the weighted mean of an expression over the rows. It is maximised, and its interval
+// needs no resampling. The expression may also use the weight itself, which is 1 for rows without weights. The comments
+// beside the cases have the values of the four rows.
 func TestValue(t *testing.T) {
 	for text, want := range map[string][2]float64{ // without weights, and with
 		"prediction > 0.1 ? 4 * label - 1 : 0":          {0.25, 0},     // 3 -1 0 -1
 		"bid * prediction >= 1 ? bid * label : 0":       {0.5, 0.5},    // 2 0 0 0
-		"-weight * (label - prediction) ^ 2":            {-0.30175781}, // by all weights 1, in the test below with them
-		"max(label, prediction) + min(bid, 2) / weight": {2.34375},
+		"-weight * (label - prediction) ^ 2":            {-0.30175781}, // -.25 -.0625 -.87890625 -.015625
+		"max(label, prediction) + min(bid, 2) / weight": {2.34375},     // 3 2.25 3 1.125
 	} {
 		in := sold(false)
 		m := lookup(t, "value("+text+")")
 		if len(m.Columns()) > 1 || !m.Maximize || !m.Analytic() {
-			t.Errorf("%s needs %v, higher is better %t; want one column at most, and that it "+
-				"is", m.Name, m.Columns(), m.Maximize)
+			t.Errorf("%s needs the columns %v, higher is better %t, analytic %t; want one at most, and both true",
+				m.Name, m.Columns(), m.Maximize, m.Analytic())
 		}
 		if got := eval(t, m, in); math.Abs(got-want[0]) > 1e-8 {
 			t.Errorf("%s is %v, expected %v", m.Name, got, want[0])
 		}
-		if strings.Contains(text, "weight") {
+		if strings.Contains(text, "weight") { // these have no second value; one with weights is below
 			continue
 		}
 		if got := eval(t, m, sold(true)); got != want[1] {
@@ -125,8 +128,9 @@ func TestValueIsAMean(t *testing.T) {
 	near(t, "its error", c.Error, d.Error)
 }
 
-// TestValueNames: a value has one name however it is written, stops trees by the objective's usual metric, and is
-// refused where models cannot differ in it.
+// TestValueNames: a value has one name however it is written, stops trees by the objective's usual metric, and fits
+// objectives of one number per row. It is refused if models cannot differ in it, if it is no number, and if its name is
+// too long. Any other metric stops trees by itself.
 func TestValueNames(t *testing.T) {
 	m := lookup(t, " value( label*4-((prediction>.1)?1:0) )")
 	if m.Name != "value(label * 4 - (prediction > 0.1 ? 1 : 0))" || lookup(t, m.Name).Name != m.Name {

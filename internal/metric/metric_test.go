@@ -141,7 +141,7 @@ func TestOnlyTheOrderOfPredictionsMatters(t *testing.T) {
 		moved := in
 		moved.Pred = nil
 		for _, p := range in.Pred {
-			moved.Pred = append(moved.Pred, math.Log(p+1e-9)*1e3) // negative and positive, wide
+			moved.Pred = append(moved.Pred, math.Log(p+1e-9)*1e3) // far outside 0 to 1
 		}
 		for _, m := range all(t, metric.Binary, metric.Ranking) {
 			if m.RankOnly {
@@ -321,11 +321,12 @@ func TestInputErrors(t *testing.T) {
 }
 
 // TestLookup: a metric is found by its name, its aliases and its name as an identifier, whatever the spelling of the
-// argument. A misspelled name is an error that suggests the nearest one; a wrong argument, one that says what to use.
+// argument. A misspelled name is an error that suggests the nearest one or, if none is near, lists all. A wrong
+// argument is an error that says what to use.
 func TestLookup(t *testing.T) {
 	for name, want := range map[string]string{
 		"AUC": "auc", " auc ": "auc", "roc_auc": "auc", "binary_logloss": "log_loss", "log-loss": "log_loss",
-		"ap":  "average_precision",
+		"ap": "average_precision", "rig": "relative_information_gain", "calibration": "calibration_ratio",
 		"mse": "l2", "precision@1%": "precision@1%", "precision@0.01": "precision@1%", "P@0.5%": "precision@0.5%",
 		"lift@0.05": "lift@5%", "precision@0.07": "precision@7%", "recall@100": "recall@100", "recall@1": "recall@1",
 		"recall@1.0":            "recall@100%",
@@ -387,14 +388,18 @@ func TestNamesLookThemselvesUp(t *testing.T) {
 	}
 }
 
-// TestMetricsAreDocumented: the table of docs/sweep.md has every metric, and says what it is.
+// TestMetricsAreDocumented: the table of docs/sweep.md has one row for each metric and no other. It says of what kind
+// the metric is, which values are better, and in some words what it is.
 func TestMetricsAreDocumented(t *testing.T) {
 	text := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "sweep.md")))(t)
 	_, table, _ := strings.Cut(string(text), "\n## Metrics\n")
 	table, _, _ = strings.Cut(table, "\n## ")
 	for _, name := range metric.Names() {
 		m := lookup(t, name)
-		better := map[bool]string{true: "higher", false: "lower"}[m.Maximize]
+		better := "lower"
+		if m.Maximize {
+			better = "higher"
+		}
 		if m.Aim != 0 {
 			better = fmt.Sprintf("closer to %v", m.Aim)
 		}

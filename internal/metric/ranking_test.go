@@ -25,10 +25,16 @@ func TestRankingSorts(t *testing.T) {
 		"zeros":      func(int) float64 { return math.Copysign(0, r.Float64()-0.5) },
 		"close":      func(int) float64 { return 1 + float64(r.IntN(1000))*0x1p-52 },
 		"one outlier": func(i int) float64 {
-			return map[bool]float64{true: 1e-300, false: 0.1 + r.Float64()*1e-9}[i == 0]
+			if i == 0 {
+				return 1e-300
+			}
+			return 0.1 + r.Float64()*1e-9
 		},
 		"two floats": func(i int) float64 {
-			return map[bool]float64{true: -1e300, false: 1 + float64(r.IntN(2))*0x1p-52}[i == 0]
+			if i == 0 {
+				return -1e300
+			}
+			return 1 + float64(r.IntN(2))*0x1p-52
 		},
 		"any bits": func(int) float64 {
 			for {
@@ -93,13 +99,14 @@ func checkRanking(t *testing.T, name string, in Input) {
 }
 
 // TestMetricsOfClasses: metrics of several classes have the values of sums that are written out here, a comparison with
-// worse predictions shows a gain, and the standard error of a share p of n rows is sqrt(p (1-p) / n).
+// worse predictions shows a gain, and the standard error of a share p of n rows is sqrt(p (1-p) / n). The last row's
+// class has the probability 0, which counts as 1e-15.
 func TestMetricsOfClasses(t *testing.T) {
 	in := Input{Label: []float32{0, 2, 1, 1}, Weight: []float32{1, 2, 1, 4},
 		Pred: []float64{.7, .2, .1, .1, .3, .6, .4, .4, .2, 0, 0, 1}}
 	for name, want := range map[string]float64{
 		"multi_logloss": -(math.Log(.7) + 2*math.Log(.6) + math.Log(.4) + 4*math.Log(1e-15)) / 8,
-		"multi_error":   5. / 8, // the third row's class is as likely as another
+		"multi_error":   5. / 8, // the third row's class (weight 1) is as likely as another, the fourth's (4) less
 	} {
 		m := must.Get(Lookup(name))(t)
 		if got, err := m.Eval(in); err != nil || math.Abs(got-want) > 1e-12 {

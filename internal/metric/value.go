@@ -70,7 +70,8 @@ func (e *Evaluator) eachValue(m Metric, f func(value, weight float64)) (total fl
 			columns[k] = e.in.Weight
 		case "prediction":
 		default:
-			if columns[k] = e.in.Values[name]; len(columns[k]) != len(e.in.Pred) {
+			columns[k] = e.in.Values[name]
+			if len(columns[k]) != len(e.in.Pred) {
 				return 0, fault(m, -1, "it is not known here: the rows have no %s", name)
 			}
 		}

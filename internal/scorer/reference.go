@@ -74,9 +74,10 @@ func DecodeReference(data []byte) (*Reference, error) {
 		}
 		out := make([]float32, len(v.Float))
 		for i, x := range v.Float {
-			if out[i] = float32(x); math.IsNaN(x) || math.IsInf(x, 0) {
+			if math.IsNaN(x) || math.IsInf(x, 0) {
 				return nil, fmt.Errorf("%s: row %d of %s is %v", FileReference, i, name, x)
 			}
+			out[i] = float32(x)
 		}
 		return out, nil
 	}

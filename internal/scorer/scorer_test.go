@@ -84,6 +84,24 @@ func put(t *testing.T, s blob.Store, name string, data []byte) {
 	must.Get(s.Put(t.Context(), name, blob.Any, bytes.NewReader(data)))(t)
 }
 
+// TestErrorsNameTheJudgedFiles: if the judged model of a version or its encoding cannot be read, the error of
+// OpenJudged names that file, and not the one of the model that the version predicts with.
+func TestErrorsNameTheJudgedFiles(t *testing.T) {
+	for _, damaged := range []string{scorer.FileJudgedModel, scorer.FileJudgedFeatures} {
+		parts := files(t)
+		parts[scorer.FileJudgedModel] = parts[scorer.FileModel]
+		parts[scorer.FileJudgedFeatures] = parts[scorer.FileFeatures]
+		parts[damaged] = []byte("nothing that can be read")
+		r := registry.New(blob.Memory())
+		v := must.Get(r.Register(t.Context(), "ctr", "night-1", parts,
+			registry.Info{At: time.Unix(1, 0), By: "test"}))(t)
+		_, err := scorer.OpenJudged(t.Context(), r, v)
+		if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), damaged+": ") {
+			t.Errorf("%s cannot be read: got error %v, want one of kind Damaged that names it", damaged, err)
+		}
+	}
+}
+
 // TestPartsThatDoNotFit: New refuses a model and an encoding with different numbers of features.
 func TestPartsThatDoNotFit(t *testing.T) {
 	m := must.Get(gbt.ReadModel(bytes.NewReader(files(t)[scorer.FileModel])))(t)
@@ -144,6 +162,7 @@ func moved(t *testing.T, m *gbt.Model, e *dataset.Encoding, rng *rand.Rand) *gbt
 // TestCompactPredictsTheSame: with the encoding and levels that Compact returns, a model predicts the same bits, and
 // the levels are no more than before. It holds for several kinds of statistics and for models with 1 to 40 trees,
 // trained and with moved thresholds. At least 20 of the moved models must need some of their levels but not all.
+// Compact keeps what else the encoding says (Formats), and does not share tables with it.
 func TestCompactPredictsTheSame(t *testing.T) {
 	rng, partly := rand.New(rand.NewPCG(9, 9)), 0
 	for name, encodings := range map[string]string{
@@ -160,8 +179,9 @@ func TestCompactPredictsTheSame(t *testing.T) {
 			want, before := raws(t, m, e, levels, b)
 			got, after := raws(t, m, small, kept, b)
 			if !sameBits(got, want) || after > before || len(small.Formats) != 1 || &small.Tables[0] == &e.Tables[0] {
-				t.Errorf("%s, %s: %d bytes of levels became %d; the same bits: %v", name, what, before, after,
-					sameBits(got, want))
+				t.Errorf("%s, %s: %d bytes of levels became %d, with %d formats, the same bits: %t; want no more "+
+					"bytes, 1 format, the same bits, and tables of its own", name, what, before, after,
+					len(small.Formats), sameBits(got, want))
 			}
 			return before, after
 		}
@@ -170,7 +190,8 @@ func TestCompactPredictsTheSame(t *testing.T) {
 			before, after := same(fmt.Sprint(trees, " trees"), m)
 			t.Logf("%s, %d trees: %d bytes of levels became %d", name, trees, before, after)
 			for range 10 {
-				if before, after = same("moved", moved(t, m, e, rng)); after > 0 && after < before {
+				before, after = same("moved", moved(t, m, e, rng))
+				if after > 0 && after < before {
 					partly++
 				}
 			}

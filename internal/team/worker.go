@@ -158,8 +158,8 @@ func (w *Member) patience() time.Duration {
 var errNewcomer = errors.New("another worker has come")
 
 // How many epochs in a row may grow no tree. After mostTogether the leader continues alone: probably some workers
-// cannot reach each other. After mostInVain a worker gives up. By then the leader, which needs no other worker any more,
-// has grown a tree or ended with another error.
+// cannot reach each other. After mostInVain a worker gives up. By then the leader, which needs no other worker any
+// more, has grown a tree or ended with another error.
 const (
 	mostTogether = 5
 	mostInVain   = 20
