@@ -229,7 +229,8 @@ func (q *query) insertionSort(from, to int) bool {
 			score[j], rows[j] = score[j-1], rows[j-1]
 		}
 		score[j], rows[j] = s, r
-		if moves -= i - j; moves < 0 {
+		moves -= i - j
+		if moves < 0 {
 			return false
 		}
 	}
@@ -257,12 +258,15 @@ func (q *query) sortByKeys() {
 
 	// Sort each group of rows whose keys are equal but for the position. Most groups are of one row, and most others in
 	// order; a long one in another order, such as all rows of a first tree, would take quadratic time by insertion.
-	for from, to := 0, 0; from < len(q.keys); from = to {
-		for to = from + 1; to < len(q.keys) && q.keys[to]>>places == q.keys[from]>>places; to++ {
+	for from := 0; from < len(q.keys); {
+		to := from + 1
+		for to < len(q.keys) && q.keys[to]>>places == q.keys[from]>>places {
+			to++
 		}
 		if !q.insertionSort(from, to) {
-			sort.Sort(byScore{q.rows[from:to], q.score[from:to]})
+			sort.Sort(byScore{rows: q.rows[from:to], score: q.score[from:to]})
 		}
+		from = to
 	}
 }
 
