@@ -22,7 +22,7 @@ var ceilings = map[string]int{
 	"internal/blob":                359,
 	"internal/blob/blobtest":       807,
 	"internal/blob/folder":         409, // a bucket on a cluster without a cloud
-	"internal/calibrate":           529,
+	"internal/calibrate":           530,
 	"internal/cloud":               226,
 	"internal/cloud/batch":         896,
 	"internal/cloud/bigquery":      172,
@@ -41,7 +41,7 @@ var ceilings = map[string]int{
 	"internal/exact":               68,
 	"internal/expression":          450,
 	"internal/fit":                 851,
-	"internal/gbt":                 7632,
+	"internal/gbt":                 7645,
 	"internal/ledger":              431,
 	"internal/machines":            325,
 	"internal/metric":              2086,
@@ -59,14 +59,14 @@ var ceilings = map[string]int{
 	"internal/protocol":            802,
 	"internal/random":              9,
 	"internal/registry":            1958,
-	"internal/scorer":              543,
+	"internal/scorer":              544,
 	"internal/search":              3334,
 	"internal/slurm":               517,
 	"internal/strictjson":          255,
 	"internal/strictyaml":          609,
 	"internal/sweep":               3885,
 	"internal/sweepstore":          1112,
-	"internal/team":                1062,
+	"internal/team":                1067,
 	"internal/telemetry":           158,
 	"launcher":                     7,
 	"launcher/command":             340,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_059
+const maxLines = 89_079
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -106,7 +106,7 @@ const sampledRows = 1024
 // it into Options.Identity. In a team it is the hash of the whole table, which the workers compute one after the other.
 func (d *Data) fingerprint() string {
 	// Begin with the lengths, so that the same bytes divided among the columns in another way have another hash. There
-	// are as many labels as rows.
+	// are as many labels as rows, so the third number is the first one.
 	h := sha256.New()
 	rows, first := d.tableRows(), int(d.firstRow())
 	subset, weights := 0, 0
@@ -116,8 +116,7 @@ func (d *Data) fingerprint() string {
 	if d.Weight != nil {
 		weights = rows
 	}
-	labels := rows
-	fmt.Fprintf(h, "%d %d %d %d %t\n", rows, subset, labels, weights, d.Subset == nil)
+	fmt.Fprintf(h, "%d %d %d %d %t\n", rows, subset, rows, weights, d.Subset == nil)
 	if d.Copies > 1 {
 		fmt.Fprintf(h, "%d copies\n", d.Copies)
 	}

@@ -169,8 +169,7 @@ func (g *treeBlock) addValues(s *batchScratch, x, sums []float64, features int) 
 		n := min(len(sums), batchRows)
 		s.words = batchWords
 		if n <= 64 || s.vectors {
-			n = min(n, 64)
-			s.words = 1
+			n, s.words = min(n, 64), 1
 		}
 		batch := x[:n*features]
 		copy(s.sums[:], sums[:n])

@@ -393,8 +393,7 @@ func (m Metric) CheckObjective(objective string) error {
 		return err
 	}
 
-	switch {
-	case m.Kind == k, m.Kind == Ranking && k != Classes, m.Kind == OfRows && (k == Binary || k == Regression):
+	if m.Kind == k || m.Kind == Ranking && k != Classes || m.Kind == OfRows && (k == Binary || k == Regression) {
 		return nil
 	}
 
