@@ -42,8 +42,9 @@ func (p prior) start() []float64 {
 const (
 	scalePrior = 0.22 // median of a length scale, times the root of the number of axes
 	scaleSigma = 0.8  // of its logarithm
-	// levelPrior is how much larger the logarithm is for a choice: of eight choices two random configurations share
-	// two, and must still say something about each other.
+	// levelPrior is how much larger the logarithm is for a choice, whose length scale is 2.5 times as long then. Of
+	// eight choices of four levels two random configurations share two, and must still say something about each other
+	// (docs/LAB.md).
 	levelPrior = 0.9
 	minNoise   = 1e-6 // the least variance of the noise
 )
@@ -79,10 +80,10 @@ func newFitting(columns []column, known known, axes int) *fitting {
 		}
 		f.prior = append(f.prior, scale)
 	}
-	// Values have a variance of about 1, and the scores of a trainer hardly any noise.
+	// Values have a variance of about 1, and the scores of a trainer hardly any noise. Both are logarithms.
 	f.prior = append(f.prior, distuv.Normal{Mu: 0, Sigma: 1}, distuv.Normal{Mu: math.Log(1e-3), Sigma: 2})
 	if old {
-		f.prior = append(f.prior, distuv.Normal{Mu: 2, Sigma: 1}) // a correlation of .88
+		f.prior = append(f.prior, distuv.Normal{Mu: 2, Sigma: 1}) // the logit of a correlation of 0.88
 	}
 	return f
 }

@@ -233,7 +233,8 @@ func TestBoardOfConfigurations(t *testing.T) {
 	p := foldedPlan()
 	p.Maximize = true
 	var results []sweep.Result
-	// all four of configuration 0 are 0.5, 0.6, 0.7, 0.9
+	// Trials 0 to 2 are the first folds of configuration 0, 3 to 5 those of configuration 1, and 6 and 7 two of
+	// configuration 2. Trials 9 and 10, the fourth folds of configurations 0 and 1, follow.
 	for i, s := range []float64{0.5, 0.6, 0.7, 0.8, 0.6, 0.7, 0.3, 0.3} {
 		results = append(results, rate(p, i, s, 10+i, 100))
 	}

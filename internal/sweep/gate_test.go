@@ -46,7 +46,8 @@ func TestGated(t *testing.T) {
 	g := (&sweep.Spec{Metric: "auc"}).Gated()
 	if g.Metric != "auc" || g.Against != sweep.AgainstChampion || g.Confidence != 0.995 || g.MaxShare != 0.9 ||
 		*g.Reference != 7 || !slices.Equal(g.Calibration.Ratio, []float64{0.8, 1.25}) {
-		t.Errorf("the defaults are %+v %d %+v; want those that docs/sweep.md states", g, *g.Reference, *g.Calibration)
+		t.Errorf("the defaults are %+v %d %+v; want auc against the champion, a confidence of 0.995, a share of 0.9, "+
+			"7 nights and a ratio of 0.8 to 1.25", g, *g.Reference, *g.Calibration)
 	}
 
 	spec := sweep.Spec{Metric: "auc", Gate: &sweep.Gate{Metric: "log_loss", Against: "none", Confidence: 0.8,
@@ -54,7 +55,8 @@ func TestGated(t *testing.T) {
 	g = spec.Gated()
 	if g.Metric != "log_loss" || g.Against != "none" || g.Confidence != 0.8 || *g.Reference != 0 ||
 		!slices.Equal(g.Calibration.Ratio, []float64{0.5, 2}) {
-		t.Errorf("as written: %+v %d %+v; want what the spec says", g, *g.Reference, *g.Calibration)
+		t.Errorf("as written: %+v %d %+v; want log_loss against none, a confidence of 0.8, no nights and a ratio of "+
+			"0.5 to 2", g, *g.Reference, *g.Calibration)
 	}
 	if spec.Gate = (&sweep.Gate{}); spec.Gated().Reference == nil || spec.Gate.Reference != nil ||
 		spec.Gate.Calibration != nil {

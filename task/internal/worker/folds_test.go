@@ -242,10 +242,10 @@ func TestOpenConfigurationsAreDecidedOnce(t *testing.T) {
 		}
 		w := newFolded(t, 11, openFolds(wide))
 		store := w.sweeps
-		if tasks > 1 { // the decision about configuration 1 is written when all have made it
-			need, all := atomic.Int32{}, make(chan struct{})
+		if tasks > 1 { // the decision about configuration 1, under its first fold, is written when all have made it
+			made, all := atomic.Int32{}, make(chan struct{})
 			store = instead(w.sweeps, "trials/0003/decision", func(context.Context) error {
-				if need.Add(1) == int32(tasks) {
+				if made.Add(1) == int32(tasks) {
 					close(all)
 				}
 				<-all

@@ -219,7 +219,7 @@ func TestFaultsOfEveryObject(t *testing.T) {
 	}
 }
 
-// quick makes trials that are saved after each tree.
+// quick makes trials of four trees, the first of which is saved at once.
 func quick(p *sweep.Plan) {
 	for i := range p.Trials {
 		p.Trials[i].Params["num_iterations"] = 4.0

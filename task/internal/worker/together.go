@@ -53,7 +53,8 @@ func (w *Worker) join(ctx context.Context, claim *sweep.Claim, wait time.Duratio
 	t, err = team.New(team.Options{Board: team.Bucket(w.trials.Meeting(claim.Trial, claim.Claim)),
 		Training: fmt.Sprintf("%s/%d/%d", w.Sweep, claim.Trial, claim.Claim), ID: id, Leads: id == leaderID,
 		Listen: address, Workers: machines, Most: machines, Look: look,
-		// The others have seen the claim one heartbeat later, and then copy their rows.
+		// A team that is new is waited for ten times as long, two and a half heartbeats: the others see the claim one
+		// heartbeat later, and then copy their rows.
 		Patience: w.heartbeat() / 4,
 		Log:      func(format string, args ...any) { w.Log.Info(fmt.Sprintf(format, args...), "trial", claim.Trial) }})
 	if err != nil {

@@ -78,10 +78,14 @@ func TestTheFinalTrainingOfSeveralMachines(t *testing.T) {
 			ctxs[i], stops[i] = context.WithCancel(t.Context())
 		}
 		for machine := range tc.tasks {
+			// Only the holder writes checkpoints, so the machine that calls this is the holder's.
 			k := w.on(t, machine)
 			k.Sweeps = after(w.sweeps, "/trials/0002/checkpoints/", func() {
-				if tc.goes != "" {
-					once.Do(stops[(machine+map[string]int{"holder": 0, "assistant": 1}[tc.goes])%tc.tasks])
+				switch tc.goes {
+				case "holder":
+					once.Do(stops[machine])
+				case "assistant":
+					once.Do(stops[(machine+1)%tc.tasks])
 				}
 			})
 			wg.Go(func() {
@@ -108,7 +112,8 @@ func TestTheFinalTrainingOfSeveralMachines(t *testing.T) {
 }
 
 // TestWhoHasRoom: a task can be of use to a team of two machines if it is a member, or if there are fewer members than
-// two. The cases are the objects of the folder where the team meets; the task's own id is a.
+// two. The cases are the objects of the folder where the team meets, the task's own id being a. N/members lists the
+// team of epoch N, in which the rows are divided anew, and N/workers has those that wait for one.
 func TestWhoHasRoom(t *testing.T) {
 	const own = "a"
 	for _, tc := range []struct {
@@ -133,7 +138,7 @@ func TestWhoHasRoom(t *testing.T) {
 			must.Get(blob.Create(t.Context(), store, folder+"epochs/0000000"+name, []byte(data)))(t)
 		}
 		if got := k.hasRoom(t.Context(), 2, 0); got != tc.want {
-			t.Errorf("%s: room: %t, want %t", tc.name, got, tc.want)
+			t.Errorf("%s, with the objects %v: room: %t, want %t", tc.name, tc.objects, got, tc.want)
 		}
 	}
 }

@@ -101,8 +101,9 @@ func TestABadCandidateIsAResult(t *testing.T) {
 }
 
 // TestEarlierClaims: a task takes a trial that has claims over at once if an earlier attempt of its own made the last
-// one, or if that was released. Otherwise it takes the trial over after a minute, the takeover time. A trial on which
-// five tasks have died has failed. The cases are claims on the second of two trials; the first is trained in any case.
+// one, or if that was released. Otherwise it takes the trial over after a minute, the takeover time, and at most three
+// heartbeats, of a second each. A trial on which five tasks have died has failed. The cases are claims on the second of
+// two trials; the first is trained in any case.
 func TestEarlierClaims(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
