@@ -186,8 +186,8 @@ func checkValues(names []string) (place int, err error) {
 	return 0, nil
 }
 
-// checkClassNames checks the names of a label's classes: at least two, all different, of at most MaxClassName bytes.
-// There are none for other labels, which is right.
+// checkClassNames checks the names of a label's classes: at least two, all different, of at most MaxClassName bytes of
+// UTF-8. There are none for other labels, which is right.
 func checkClassNames(names []string) error {
 	seen := map[string]bool{}
 	for i, name := range names {

@@ -79,7 +79,8 @@ func ReadManifest(dir string) (*Manifest, error) {
 }
 
 // Open maps the dataset in folder dir and checks its metadata. It does not read the values, so its time does not depend
-// on their size; Verify reads them all. Errors are of the kind Damaged, or those of the operating system.
+// on their size; Verify reads them all. Errors are of the kind Damaged, or those of the operating system:
+// fs.ErrNotExist if the folder has no manifest. On a big-endian machine every dataset is refused.
 func Open(dir string) (*Dataset, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, errors.New("datasets are little-endian and can be mapped on little-endian machines only")
@@ -110,7 +111,7 @@ func (d *Dataset) Close() error {
 func (d *Dataset) mapFiles() error {
 	for i, rows := range d.Manifest.Splits {
 		s := Split{Name: rows.Name, Rows: rows.Rows}
-		files := d.Manifest.Files[3*i:] // checkFiles has checked their order
+		files := d.Manifest.Files[3*i:] // rows, columns and targets, in the order that checkFiles has checked
 
 		bins, err := d.mapColumns(files[0], rowFields(len(d.Manifest.Features)), s.Rows)
 		if err != nil {

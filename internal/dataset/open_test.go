@@ -220,6 +220,7 @@ func flip(t *testing.T, path string, at int64) {
 
 // TestOpenRefuses breaks one file of a dataset at a time, and expects Open to refuse it with the name of the file.
 func TestOpenRefuses(t *testing.T) {
+	// These return functions that cut bytes off a file in a folder, replace bytes of it, or remove it.
 	truncate := func(name string, by int64) func(string) error {
 		return func(dir string) error {
 			path := filepath.Join(dir, name)

@@ -403,12 +403,13 @@ func TestSampleForms(t *testing.T) {
 // at.
 func TestDivided(t *testing.T) {
 	whole, some, many := SplitsOfGroups{}, SplitsOfGroups{}, SplitsOfGroups{}
-	for group := range uint64(30) {
+	for group := range uint64(30) { // three rows of each group, in the split with number group%4
 		for range 3 {
 			whole.Add(group, uint8(group%4))
 			some.Add(group, uint8(group%4))
 		}
 		whole.Add(group, max(2, uint8(group%4))) // and a split that is neither train nor valid
+		// One row more, in the split beside: 0 and 1 are exchanged, and 2 and 3.
 		if group%10 == 0 {
 			some.Add(group, uint8(group%4)^1)
 		}

@@ -152,8 +152,8 @@ type blocksToRead struct {
 }
 
 // eachBlock reads blocks of files and calls fn for each with its contents, up to threads at once. data is valid during
-// the call. After an error no further blocks are begun, and the first error is returned. progress, which may be nil, is
-// told how many bytes of how many are done; blocks that are not wanted count as done.
+// the call. After an error, or when ctx ends, no further blocks are begun, and the first error is returned. progress,
+// which may be nil, is told how many bytes of how many are done; blocks that are not wanted count as done.
 func eachBlock(ctx context.Context, threads int, read blocksToRead, progress func(done, total int64),
 	fn func(file, block int, data []byte) error) error {
 	// Count what is done already.

@@ -359,16 +359,20 @@ func TestCounterSorts(t *testing.T) {
 	}
 }
 
-// TestMostFrequent checks that texts are listed by their rows, and then by name, up to the limit, and that texts with
-// fewer than three rows are left out unless they are among the first two.
+// TestMostFrequent checks that texts are listed with their numbers of rows, by these and then by name, up to the limit,
+// and that texts with fewer than three rows are left out unless they are among the first two.
 func TestMostFrequent(t *testing.T) {
 	counts := map[string]int64{"a": 5, "b": 9, "c": 5, "d": 2, "e": 3, "": 4}
 	for limit, want := range map[int][]string{0: {}, 1: {"b"}, 3: {"b", "a", "c"}, 6: {"b", "a", "c", "", "e"},
 		100: {"b", "a", "c", "", "e"}} {
 		texts, numbers := MostFrequent(counts, limit)
-		if !slices.Equal(texts, want) || len(numbers) != len(texts) {
-			t.Errorf("the %d most frequent values: got %q, numbers of them %d; want %q, each with its number", limit,
-				texts, numbers, want)
+		var rows []int64
+		for _, text := range want {
+			rows = append(rows, counts[text])
+		}
+		if !slices.Equal(texts, want) || !slices.Equal(numbers, rows) {
+			t.Errorf("the %d most frequent values: got %q with %d rows, want %q with %d", limit, texts, numbers, want,
+				rows)
 		}
 	}
 	texts, numbers := MostFrequent(map[string]int64{"x": 1, "y": 1, "z": 1}, 9)

@@ -181,7 +181,7 @@ func checkNumbers(t *testing.T, enc *Encoder, b *table.Batch, want []float64, wa
 			x, form := ParseNumber(text)
 			if columns[i].IsNull(r) {
 				x = math.NaN()
-			} else if form == FormText {
+			} else if form == FormText { // the column stays as it is, since v gets too short
 				break
 			}
 			v.Float = append(v.Float, x)
@@ -252,7 +252,7 @@ func TestOddBatchesAreEncoded(t *testing.T) {
 }
 
 // TestParseNumber checks which texts are numbers, ids made of digits, or texts, and that numbers have the value that Go
-// reads.
+// reads. ParseForced must read ids as numbers, too, and booleans as 1 and 0.
 func TestParseNumber(t *testing.T) {
 	for text, want := range map[string]struct {
 		x float64
@@ -285,6 +285,7 @@ func TestParseNumber(t *testing.T) {
 			t.Errorf("%q: %v, form %d; want %v, form %d", text, x, f, want.x, want.f)
 		}
 	}
+	// NaN is a number. One that is too large for a float64 is NaN, too, but takes the form of an id.
 	for _, text := range []string{"nan", "NaN", "-nan", "NAN", "1e+999", "-1e400"} {
 		x, f := ParseNumber(text)
 		want := FormNumber

@@ -142,7 +142,8 @@ func stage(t testing.TB, o Options) (string, *dataset.Manifest) {
 }
 
 // Table returns the click table of o.Rows rows as CSV: user_id, campaign_id, site, hour, age, price, day, is_click,
-// revenue. Rows are in the order of 20 days. revenue is the log odds of a click, with noise.
+// revenue. Rows are in the order of 20 days. revenue is the log odds of a click, with noise. The effects of
+// campaign, site, hour, age and price are arbitrary; user_id and day have none.
 func Table(o Options) []byte {
 	rng := rand.New(rand.NewPCG(o.Seed, 17))
 	var b bytes.Buffer

@@ -239,7 +239,7 @@ func (f *filler) processHeldOut(ctx context.Context, p place) error {
 
 // fillRows computes the statistics of rows from up to to, exclusive, of the block asked, for all keys. Before row
 // from+i, the rows of the block seen from f.next up to f.seenUntil[i] are added to the tables, and after the last row
-// those up to end. f.next is not changed.
+// those up to end. If from is to, no statistics are computed, and rows are only added. f.next is not changed.
 func (f *filler) fillRows(from, to, end int) {
 	train := f.asked.place.pile < f.m.pieces
 	dataset.Parallel(f.m.c.Threads, len(f.chains), func(chain int) {
@@ -311,7 +311,7 @@ func (f *filler) fillBatch(k, from, to, next int, until []int, train bool) int {
 		if key.Recency {
 			f.gaps[k][i] = f.asked.time[i] - m.lastSeen(k, number)
 		}
-		if soFar && train {
+		if soFar && train { // extrapolated from the rows of train before this one
 			f.counts[k][i] = m.projected(s.rows, f.rowsBefore+until[i-from])
 		} else if soFar {
 			f.counts[k][i] = float64(s.rows)
