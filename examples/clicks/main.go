@@ -142,7 +142,7 @@ var (
 	countries = []string{"US", "DE", "FR", "BR", "IN", "JP", "GB", "MX", "IT", "ES", "PL", "NL"}
 )
 
-// columns returns the table's columns.
+// columns returns the table's columns, in the order of names.
 func (n *network) columns() []table.Column {
 	var out []table.Column
 	for i, name := range names {
@@ -151,6 +151,7 @@ func (n *network) columns() []table.Column {
 	return out
 }
 
+// The columns' names, their types in the same order, and the units of times.
 var (
 	names = []string{"impression_id", "ts", "user_id", "campaign_id", "publisher_id", "device", "ad_format", "exchange",
 		"country", "hour",
@@ -187,7 +188,8 @@ func (n *network) makeBatch(first, rows, total int) *table.Batch {
 	return b
 }
 
-// zipf draws a number from 0 to count-1. Small ones are frequent, the more so the larger skew is.
+// zipf draws a number from 0 to count-1: count times a uniform number to the power of skew, rounded down. With a skew
+// of 1 all are as frequent; the larger it is, the more frequent are the small ones.
 func (n *network) zipf(count int, skew float64) int {
 	return int(float64(count) * math.Pow(n.rng.Float64(), skew))
 }
@@ -201,7 +203,8 @@ func (n *network) makeRow(b *table.Batch, r int, day float64) {
 	// number and word set a column's value, or leave it out with the probability missing.
 	number := func(name string, v float64, missing float64) {
 		c := col(name)
-		if c.Null[r] = rng.Float64() < missing; c.Null[r] {
+		c.Null[r] = rng.Float64() < missing
+		if c.Null[r] {
 			v = math.NaN()
 		}
 		if c.Type == dataset.Float {
@@ -218,7 +221,7 @@ func (n *network) makeRow(b *table.Batch, r int, day float64) {
 		}
 	}
 
-	// Who sees what, where and when.
+	// Who sees what, where and when. The hour is that of the fortnight, give or take two hours (a normal distribution).
 	user, ad, site := n.zipf(len(n.users), 1.3), n.zipf(len(n.ads), 1.6), n.zipf(len(n.publishers), 2)
 	hour := int(24*math.Mod(14*day, 1)+24+2*rng.NormFloat64()) % 24
 	device, format, country := n.zipf(len(devices), 1.7), n.zipf(len(formats), 1.4), n.zipf(len(countries), 1.8)

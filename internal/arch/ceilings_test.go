@@ -17,7 +17,7 @@ var ceilings = map[string]int{
 	"bench/gauge":                  503,
 	"container/roots":              27,
 	"e2e":                          1,
-	"examples/clicks":              228,
+	"examples/clicks":              229,
 	"internal/atomicfile":          99,
 	"internal/blob":                359,
 	"internal/blob/blobtest":       807,
@@ -72,9 +72,9 @@ var ceilings = map[string]int{
 	"launcher/command":             340,
 	"launcher/internal/bill":       224,
 	"launcher/internal/clean":      469,
-	"launcher/internal/cli":        3527,
+	"launcher/internal/cli":        3535,
 	"launcher/internal/cloudjob":   389,
-	"launcher/internal/console":    231,
+	"launcher/internal/console":    232,
 	"launcher/internal/doctor":     525,
 	"launcher/internal/explain":    290,
 	"launcher/internal/draft":      1332,
@@ -82,13 +82,13 @@ var ceilings = map[string]int{
 	"launcher/internal/predict":    549,
 	"launcher/internal/provision":  372,
 	"launcher/internal/quote":      1138,
-	"launcher/internal/report":     1178,
+	"launcher/internal/report":     1184,
 	"launcher/internal/reproduce":  403,
 	"launcher/internal/serve":      1357,
 	"launcher/internal/show":       1641,
 	"launcher/internal/slot":       185,
 	"launcher/internal/stager":     1342,
-	"launcher/internal/sweepview":  533,
+	"launcher/internal/sweepview":  534,
 	"localemu":                     7,
 	"localemu/batchemu":            1655,
 	"localemu/command":             24,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_079
+const maxLines = 89_096
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

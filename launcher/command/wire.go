@@ -163,7 +163,8 @@ func batchEngine(client *batch.Client, env cli.Env) *batch.Jobs {
 // and a trial is only given up after sweep.MaxClaims tasks have died with it.
 const retries = 10
 
-// labels adds a spec's own labels to those of the programs, and returns these.
+// labels adds a spec's own labels to the map programs, and returns that. A label of the spec replaces one of the
+// programs with the same key.
 func labels(own, programs map[string]string) map[string]string {
 	maps.Copy(programs, own)
 	return programs

@@ -58,10 +58,12 @@ func cancelSweep(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.Stat
 	}
 
 	// Wait until they have. Batch then cancels what is left.
-	if err := provisioner(w, p).Leave(ctx, cancelPatience); ctx.Err() != nil {
+	err := provisioner(w, p).Leave(ctx, cancelPatience)
+	if ctx.Err() != nil {
 		return fmt.Errorf("%w; sweep %s is cancelled nevertheless, and its tasks exit on their own",
 			program.ErrInterrupted, id)
-	} else if err != nil {
+	}
+	if err != nil {
 		w.say("sweep %s is marked as cancelled, but: %v\n", id, err) // what follows cancels its jobs
 	}
 	job, err := cancelJobs(ctx, w, p)

@@ -238,11 +238,12 @@ func (w *Setup) localFolder() string {
 	return folder
 }
 
-// readSweep opens the cloud and the sweep that args name, or the newest one if args are empty. It reads the sweep once
-// and calls use with its view and state.
+// readSweep opens the cloud and the sweep that args[0] names, or the newest one if args are empty, which it then names
+// to people. It reads the sweep once and calls use with its view and state.
 func (w *Setup) readSweep(ctx context.Context, args []string, use func(*sweepview.View, sweepview.State) error) error {
 	return w.withCloud(ctx, func() error {
-		id, err := sweepview.Find(ctx, w.sweeps, append(args, sweepview.Latest)[0])
+		name := append(args, sweepview.Latest)[0] // the latest, if there is no argument before it
+		id, err := sweepview.Find(ctx, w.sweeps, name)
 		if err != nil {
 			return err
 		}

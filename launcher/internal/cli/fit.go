@@ -79,7 +79,8 @@ it became the champion or not.`,
 			if err := f.check(); err != nil {
 				return err
 			}
-			if w.local = cmp.Or(f.data, w.namedFolder()); f.where == whereBatch {
+			w.local = cmp.Or(f.data, w.namedFolder())
+			if f.where == whereBatch {
 				w.local = inCloud
 			}
 			return w.withCloud(cmd.Context(), func() error { return runFit(cmd.Context(), w, f) })
@@ -262,7 +263,8 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	fitted := show.NewFit(d, p, st, view)
 	fitted.Hurry(spec.Trials, f.Limit, st.Board.Rows)
 	fitted.AskOfLeak(staged.Manifest.Encoding())
-	if fitted.Page = cmp.Or(f.page, pageIn(w, p.Sweep)); fitted.Page != "" {
+	fitted.Page = cmp.Or(f.page, pageIn(w, p.Sweep))
+	if fitted.Page != "" {
 		if _, err := writePage(fitted.Page, view); err != nil {
 			return err
 		}
@@ -281,7 +283,8 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 		}
 		fitted.Folder = f.out
 	}
-	if fitted.Without = fitted.WithoutFeatures(); w.asJSON { // one line, after those of the watched sweep
+	fitted.Without = fitted.WithoutFeatures()
+	if w.asJSON { // one line, after those of the watched sweep
 		return json.NewEncoder(w.Out).Encode(fitted)
 	}
 	w.screen().Fitted(fitted)
@@ -366,8 +369,8 @@ func stageDraft(ctx context.Context, w *Setup, d *draft.Draft, f fitFlags) (*sta
 // rest is for the final training.
 const forTraining = 0.8
 
-// planDraft plans the sweep and its quote. Unless --trials says how many, it has no more trials than --minutes are
-// expected to allow.
+// planDraft plans the draft's sweep on the dataset m, with its quote. Unless --trials says how many, it has no more
+// trials than --minutes are expected to allow, at least one; if that is fewer than the draft has, it says so.
 func planDraft(ctx context.Context, w *Setup, d *draft.Draft, spec *sweep.Spec, m *dataset.Manifest, f fitFlags) (
 	*plan.Planned, error) {
 	prices, err := w.readPrices()

@@ -49,8 +49,9 @@ func settle(ctx context.Context, w *Setup, p *sweep.Plan, noWait bool) error {
 }
 
 // cancelWaiting cancels those jobs of the sweeps ids that still wait for machines, if the sweep has ended. Sweeps older
-// than 30 days are passed over: Batch starts no job after two days, while Slurm starts one whenever it can. An error is
-// only a warning.
+// than 30 days are passed over: Batch starts no job after two days, while Slurm starts one whenever it can. So are
+// sweeps of which it cannot be read whether they have ended, and those with a damaged plan; another error is only a
+// warning.
 func cancelWaiting(ctx context.Context, w *Setup, ids ...sweep.ID) {
 	for _, id := range ids {
 		s := sweepstore.New(w.sweeps, id)

@@ -80,7 +80,8 @@ version or other flags need another PREFIX.
 	return cmd
 }
 
-// runPredict checks the flags, finds the version, in a folder or the registry, and scores with it.
+// runPredict checks the flags, finds the version, in a folder or the registry, and scores with it. For tables in a
+// bucket the flag has to name the version by its number: an alias may move between two runs.
 func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 	// Check the flags before fetching anything.
 	if !(f.maxUnseen >= 0 && f.maxUnseen <= 1) {
@@ -108,8 +109,9 @@ func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 		}
 	}
 
-	if _, number, _ := strings.Cut(f.model, "@"); inBucket &&
-		(number == "" || strings.Trim(number, "0123456789") != "") {
+	_, ref, _ := strings.Cut(f.model, "@")
+	numbered := ref != "" && strings.Trim(ref, "0123456789") == ""
+	if inBucket && !numbered {
 		return program.Usagef("--model %s: give MODEL@NUMBER for tables in a bucket, so that a run that goes on after "+
 			"an interruption has the same version", f.model)
 	}

@@ -79,6 +79,8 @@ func printMoved(ctx context.Context, w *Setup, a registry.Alias, from int, err e
 	if from > 0 && a.Version > 0 {
 		w.printf("a server of it goes on with version %d if answers would shift, and says so\n", from)
 	}
+
+	// Keep the dataset. An alias that was removed points at version 0, which has none.
 	v, err := w.registry.Get(ctx, a.Model, strconv.Itoa(a.Version))
 	if ref := v.Info.Labels["dataset"]; err == nil && ref != "" {
 		err = stager.Renew(ctx, w.datasets, ref)

@@ -92,7 +92,8 @@ func verifyModel(ctx context.Context, w *Setup, model string) error {
 	if v == nil {
 		return err
 	}
-	if err = errors.Join(w.print(v, func() { w.screen().Verified(v) }), err); err == nil {
+	err = errors.Join(w.print(v, func() { w.screen().Verified(v) }), err)
+	if err == nil {
 		w.say("everything is unchanged\n")
 	}
 	return err
@@ -102,7 +103,7 @@ func verifyModel(ctx context.Context, w *Setup, model string) error {
 // if that sweep still exists. all also lists its files.
 func showVersion(ctx context.Context, w *Setup, v registry.Version, all bool) error {
 	about := show.VersionDetails{Version: v}
-	about.Metric, _ = chosenBy(ctx, w, v)
+	about.Metric, _ = chosenBy(ctx, w, v) // what cannot be read is left out
 	var err error
 	if about.Aliases, err = w.registry.Aliases(ctx, v.Model); err != nil {
 		return err

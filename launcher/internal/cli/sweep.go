@@ -292,7 +292,7 @@ func startSweep(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool, 
 	// Submit it. A scheduled start also cancels what recent ended sweeps still wait for, even if submitting has failed.
 	ended, err := launchSweep(ctx, w, p, scheduled)
 	if scheduled {
-		if ids, err := sweepstore.Newest(ctx, w.sweeps); err == nil {
+		if ids, err := sweepstore.Newest(ctx, w.sweeps); err == nil { // else the next start cancels them
 			cancelWaiting(ctx, w, ids[:min(len(ids), recentSweeps)]...)
 		}
 	}

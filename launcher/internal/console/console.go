@@ -117,7 +117,8 @@ func (c *Console) sweepPage(ctx context.Context, id sweep.ID) (*watched, error) 
 	// Keep it for other viewers.
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.open[id] = &next; len(c.open) > mostOpen {
+	c.open[id] = &next
+	if len(c.open) > mostOpen {
 		oldest := id
 		for other, w := range c.open {
 			if w.read.Before(c.open[oldest].read) {
@@ -208,7 +209,8 @@ func (c *Console) serveSweep(w http.ResponseWriter, r *http.Request) {
 	c.answer(w, r, s.page, nil)
 }
 
-// answer sends a page, or the reason why there is none.
+// answer sends a page or, with its HTTP status, the reason why there is none. What a viewer cannot have named rightly
+// (kinds NotFound and Input) is not found; other errors are those of the buckets, and are logged.
 func (c *Console) answer(w http.ResponseWriter, r *http.Request, text []byte, err error) {
 	switch {
 	case err != nil && (problem.Is(err, problem.NotFound) || problem.Is(err, problem.Input)):

@@ -156,7 +156,7 @@ type need struct {
 	count               int
 }
 
-// checkQuota adds a finding about one quota: in order, or how much is free and what to request.
+// checkQuota adds a finding about one quota: in order, how much is free and what to request, or why it is not known.
 //
 // Spot machines count against the preemptible quota if the project has been given one, else against the usual one
 // (https://cloud.google.com/compute/docs/instances/create-use-spot). The quota of all regions counts for both. A
@@ -181,7 +181,7 @@ func (d *Doctor) checkQuota(w machine, region cloud.Region, n need) {
 		return
 	}
 
-	// Is it enough?
+	// Is it enough? Exactly enough of the quota of all regions is not.
 	free, count := q.Limit-q.Usage, float64(n.count)
 	if count < free || count == free && !all {
 		d.add("quota", OK, where, "", "%d x %s need %d %s, %.0f of %.0f are free", w.vms, w.name, n.count, n.what, free,

@@ -347,23 +347,29 @@ func recommended(t testing.TB, q *Estimator, c *Comparison) *sweep.Quote {
 	return nil
 }
 
-// TestWhatIsRecommendedIsNotRefused: a comparison recommends something from the same budget on with which Hold lets the
-// sweep start: the cost and the reserve for stopping in time. With less, the reason names that budget.
+// TestWhatIsRecommendedIsNotRefused: a comparison recommends something from the budget on with which Hold lets the
+// sweep start: the cost and the reserve for stopping in time, rounded up to cents. With the cost alone it recommends
+// nothing, and the reason names the budget that is needed. A budget below a cent is named as it was given.
 func TestWhatIsRecommendedIsNotRefused(t *testing.T) {
 	q := request(t, large)
 	on := func(budget float64) *Comparison {
 		return compare(t, q, Wish{Machines: []string{"c3d-highmem-60-lssd"}, VMs: 2, Budget: budget})
 	}
+
+	// What is needed, by the quote that the sweep would have without a budget.
 	free := on(0)
 	cost := free.Recommended.Cost.Expected
 	need := cost + recommended(t, q, free).ReserveCost()
+	enough := math.Ceil(need*100) / 100
+
+	// Too little, without the reserve.
 	if c := on(cost); c.Recommended != nil ||
-		!strings.Contains(c.Reason, fmt.Sprintf("2 x c3d-highmem-60-lssd on Spot needs a budget of $%.2f",
-			math.Ceil(need*100)/100)) {
+		!strings.Contains(c.Reason, fmt.Sprintf("2 x c3d-highmem-60-lssd on Spot needs a budget of $%.2f", enough)) {
 		t.Errorf("with %v USD of the %v that are needed: recommended %+v, want none and the budget it takes: "+
 			"%s", cost, need, c.Recommended, c.Reason)
 	}
-	enough := math.Ceil(need*100) / 100
+
+	// Enough, for both.
 	c := on(enough)
 	if c.Recommended == nil || !strings.Contains(c.Reason, fmt.Sprintf("for at most $%.2f, including the reserve",
 		enough)) {
@@ -520,8 +526,9 @@ func TestStatedSizes(t *testing.T) {
 	}
 }
 
-// TestFoldsCostTimesTheirNumber: with five folds there are 250 trials on four fifths of the rows each and one refit on
-// all, in place of 50 trials on all rows.
+// TestFoldsCostTimesTheirNumber: with five folds there are 250 trials and one refit on all rows, in place of 50 trials
+// on all rows. Each of the 250 grows its trees on four fifths of the rows, and routes the last fifth, which is more
+// than the held-out rows of a trial without folds: it takes between .75 and .95 of the time.
 func TestFoldsCostTimesTheirNumber(t *testing.T) {
 	offer := func(edits ...string) Offer {
 		return compare(t, request(t, large, edits...), Wish{Machines: []string{"n2-highmem-64"},
@@ -548,7 +555,8 @@ func TestFoldsCostTimesTheirNumber(t *testing.T) {
 }
 
 // TestStepsWaitForEachOther: the trials of a feature selection wait for the step before. So a forward selection among
-// ten groups is planned with no more tasks than its longest step has trials, and takes as long as its nine steps.
+// ten groups is planned with no more tasks than its longest step has trials: eleven, all groups together and each
+// alone. It takes as long as its nine steps, which add one group each; the set of all ten was tried in the first.
 func TestStepsWaitForEachOther(t *testing.T) {
 	q := request(t, Stated{Rows: 10_000_000, Features: 10, HeldOut: 1_000_000},
 		"trials: 50\n", "", "search: {random: {learning_rate: {log_uniform: [0.05, 0.2]}}}",

@@ -185,7 +185,7 @@ func before(records []*nights.Record) *nights.Profile {
 }
 
 // columnDrift returns by column how far tonight's values are from those before (nights.Distance). Times, and columns
-// that are new, of another kind or without values, have none.
+// that are new, of another kind than before or without values (kind None), are left out.
 func columnDrift(tonight, before *nights.Profile) map[string]float64 {
 	old := map[string]*nights.Column{}
 	for i := range before.Columns {

@@ -84,12 +84,14 @@ func (d *Pages) Find(ctx context.Context, name string) (view AnyPage, note strin
 }
 
 // noteOthers returns a note if a name, whose page is that of the given kind ("sweep:" or another prefix), is also the
-// name of a dataset or model; else "".
+// name of something of a later kind: a dataset or, without one, a model. Else, or if that cannot be read, it is "".
 func (d *Pages) noteOthers(ctx context.Context, kind, name string) string {
-	_, dataset := stager.Resolve(ctx, d.Datasets, name)
-	if _, model := d.Registry.Get(ctx, name, ""); kind == "sweep:" && dataset == nil {
+	_, noDataset := stager.Resolve(ctx, d.Datasets, name)
+	_, noModel := d.Registry.Get(ctx, name, "")
+	switch {
+	case kind == "sweep:" && noDataset == nil:
 		return fmt.Sprintf("note: this is the page of %s%s; there is dataset:%s, too", kind, name, name)
-	} else if kind != "model:" && model == nil {
+	case kind != "model:" && noModel == nil:
 		return fmt.Sprintf("note: this is the page of %s%s; there is model:%s, too", kind, name, name)
 	}
 	return ""

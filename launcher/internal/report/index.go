@@ -30,7 +30,8 @@ type seen struct {
 	view       *sweepview.View   // of a sweep that runs
 }
 
-// mostRunning is the most running sweeps of which an index says how far they are, since that is read anew each time.
+// mostRunning is the most running sweeps of which an index says how far they are, since that is read anew each time,
+// with a question to the engine.
 const mostRunning = 8
 
 // readNewest returns the newest sweeps, the newest first, or all if d.all is set. It reads those that are new or had
@@ -50,7 +51,8 @@ func (d *Pages) readNewest(ctx context.Context) (newest []seen, more int, err er
 	group.SetLimit(sweepview.ReadAtOnce)
 	for i, id := range ids {
 		line, ok := d.seen[id]
-		if newest[i] = line; !ok || line.State == page.Running {
+		newest[i] = line
+		if !ok || line.State == page.Running {
 			group.Go(func() (err error) {
 				newest[i], err = d.readLine(ctx, id, line)
 				if err != nil && ctx.Err() == nil { // the others are shown all the same
@@ -193,14 +195,14 @@ func runningLine(s seen, state sweepview.State, snap sweepview.Snapshot) page.In
 	return line
 }
 
-// listDatasets returns all datasets that have a version, by name, with their number of versions and the time of the
-// last. It takes one listing of the bucket.
+// listDatasets returns all datasets that have a version, by name, with their number of versions and the time at which
+// the last was stored. It takes one listing of the bucket. With an error it returns what was listed before it.
 func (d *Pages) listDatasets(ctx context.Context) (out []page.IndexDataset, err error) {
 	versions, err := stager.Versions(ctx, d.Datasets, "")
 	for _, v := range versions { // those of one dataset follow each other
 		m := v.Manifest
 		if _, _, err := sweep.SplitDatasetRef(m.Name + "@" + m.Version); err != nil {
-			continue
+			continue // under a name that nothing could refer to
 		}
 		if n := len(out); n == 0 || out[n-1].Name != m.Name {
 			out = append(out, page.IndexDataset{Name: m.Name})

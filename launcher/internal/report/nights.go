@@ -39,7 +39,7 @@ func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page
 	}
 	most := mostNights
 	if !since.IsZero() {
-		most, d.all = 1000, true
+		most, d.all = 1000, true // about three years of nights
 	}
 
 	// The model's sweeps.
@@ -125,7 +125,8 @@ func nightsOf(model string, newest []seen, records []*nights.Record) (all []page
 		same[all[i].Night]++
 	}
 
-	// Nights of the same name are told apart by when they were made: by the time alone, if it was on that day.
+	// Nights of the same name are told apart by when they were made: ", made 2026-11-30 03:15" or, where that day is
+	// the night's name, " 03:15" alone.
 	for i := range all {
 		if n := &all[i]; same[n.Night] > 1 {
 			n.Clock = strings.TrimPrefix(n.At.UTC().Format(", made 2006-01-02 15:04"), ", made "+n.Night)
@@ -186,8 +187,8 @@ func (d *Pages) champions(ctx context.Context, m *page.Month) error {
 	return nil
 }
 
-// modelNight makes a model's night of a sweep. Its metrics of the live and the new version are NaN unless the gate has
-// compared both on the night's rows.
+// modelNight makes a model's night of a sweep. Its metrics of the live and the new version are NaN unless the gate,
+// which decides whether a version is promoted, has compared both on the night's rows.
 func modelNight(s seen) page.ModelNight {
 	n := page.ModelNight{IndexSweep: s.IndexSweep, At: s.Planned, LiveValue: math.NaN(), NewValue: math.NaN()}
 	if c := s.conclusion; c != nil {

@@ -200,7 +200,8 @@ func (s *SweepReader) assembleView(state sweepview.State, l *ledger.Ledger, b *b
 	v.Configurations = configurations(v.Trials, state.Board, params)
 	s.tellRunning(v, l)
 
-	if v.Money = (&page.Money{Free: true, HoursTaken: b.Hours}); s.Online {
+	v.Money = &page.Money{Free: true, HoursTaken: b.Hours}
+	if s.Online {
 		v.Money = pageMoney(b, p)
 	}
 	return v
@@ -220,7 +221,8 @@ func nameState(s sweepview.State) string {
 }
 
 // trialRow returns one trial as the page shows it. r is its result, nil while it has none; listed are its objects, cost
-// what it has cost, params those that differ between trials. Numbers that are not known are NaN.
+// what it has cost, params those that differ between trials. A score, seconds or a cost that is not known is NaN. The
+// score of a final training is left unknown, and so is a cost where nothing is paid or the bill lacks a price.
 func (s *SweepReader) trialRow(t sweep.Trial, r *sweep.Result, listed sweepstore.Listed, cost bill.TrialCost,
 	params *page.Differing, state sweepview.State) page.TrialRow {
 	out := page.TrialRow{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(),
@@ -251,7 +253,8 @@ func (s *SweepReader) trialRow(t sweep.Trial, r *sweep.Result, listed sweepstore
 		out.Reason = joined("; ", fmt.Sprintf("final training of trial %d's configuration on all rows", *r.Refits),
 			r.Usage.Together(), out.Reason)
 	case r.Status == sweep.StatusDone:
-		if out.Score = r.Score; r.ScoreSE != nil {
+		out.Score = r.Score
+		if r.ScoreSE != nil {
 			out.SE = *r.ScoreSE
 		}
 		out.Reason = joined("; ", r.Usage.Together(), out.Reason)
@@ -274,9 +277,10 @@ func joined(by string, texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), by)
 }
 
-// waiting returns the state of a trial that has no result, and why it is in it.
-func (s *SweepReader) waiting(listed sweepstore.Listed, state sweepview.State) (string, string) {
-	step, stop := listed.PausedAt(), s.follow.Plan.Spec.Search.Stop
+// waiting returns the state of a trial that has no result, and why it is in it. A trial that search.stop has paused,
+// once the sweep's rule has compared it with others, may be resumed later, by any task.
+func (s *SweepReader) waiting(listed sweepstore.Listed, state sweepview.State) (name, why string) {
+	step, stop := listed.PausedAt(), s.follow.Plan.Spec.Search.Stop // the step at which it was last paused; 0 for none
 	switch {
 	case state.Conclusion != nil && len(listed.Claims) > 0:
 		return page.StateCancelled, "had not ended when the sweep was concluded"
@@ -294,13 +298,14 @@ func (s *SweepReader) waiting(listed sweepstore.Listed, state sweepview.State) (
 	return page.StateWaiting, "not started"
 }
 
-// ending returns the state of a trial that has ended, in the word that the terminal has for it, and why it ended.
-// params are the trial's.
+// ending returns the state of a trial that has ended, in the word that the terminal has for it, and why it ended: the
+// reason in its result or, of one that is done, whether early stopping ended it. params are the trial's.
 func ending(r *sweep.Result, params sweep.Params) (state, reason string) {
 	if r.Untrained() { // it never began, as those that had not started when the sweep was concluded
 		return page.StateCancelled, r.Reason
 	}
-	if state = r.State(); r.Status != sweep.StatusDone || r.AtLimit {
+	state = r.State()
+	if r.Status != sweep.StatusDone || r.AtLimit {
 		return state, r.Reason
 	}
 	if most, _ := params["num_iterations"].(float64); most > float64(r.TreesGrown) {
@@ -364,7 +369,9 @@ func configurations(trials []page.TrialRow, b sweep.Board, params *page.Differin
 	return out
 }
 
-// pageMoney returns the bill as a page shows it: the amounts, and rows of label and text without empty ones.
+// pageMoney returns the bill as a page shows it: the amounts, and rows of label and text without empty ones. Hourly is
+// what all machines of the last job cost an hour. Known is false as long as nothing was trained, or if no price is
+// known.
 func pageMoney(b *bill.Bill, p *sweep.Plan) *page.Money {
 	_, none := b.Unpriced()
 	m := &page.Money{Known: !none && len(b.Attempts) > 0, Total: b.Cost, Budget: b.Budget, HoursTaken: b.Hours,

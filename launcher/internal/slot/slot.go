@@ -97,14 +97,14 @@ func sundays(field string) string {
 		days, every, stepped := strings.Cut(item, "/")
 		step := 1
 		if stepped {
-			step, _ = strconv.Atoi(every)
+			step, _ = strconv.Atoi(every) // 0 for a text that is no number, which the parser refuses
 		}
 
 		// The first day, by name or number.
 		from, to, isRange := strings.Cut(days, "-")
 		day, named := weekdays[strings.ToLower(from)]
 		if !named {
-			n, err := strconv.ParseUint(from, 10, 3)
+			n, err := strconv.ParseUint(from, 10, 3) // three bits: 0 to 7
 			if err != nil {
 				continue
 			}
@@ -133,8 +133,8 @@ const early = 30 * time.Second
 var lookbacks = []time.Duration{2 * time.Hour, 25 * time.Hour, 32 * 24 * time.Hour, 367 * 24 * time.Hour,
 	4 * 367 * 24 * time.Hour}
 
-// lastTime returns the latest time of the schedule, in UTC, that is not after now; by up to early it may be, for a
-// clock that is behind. It is an error if there is none within four years.
+// lastTime returns the latest time of the schedule, in UTC, that is not after now. A time that is to come within early
+// counts as well, since this machine's clock may be behind. If there is none within four years, it is an error.
 func (s *schedule) lastTime(now time.Time) (time.Time, error) {
 	now = now.Add(early)
 	clock := wall(now.In(s.zone))

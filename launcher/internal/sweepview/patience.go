@@ -27,7 +27,8 @@ type JobWait struct {
 	missing int       // number of consecutive answers that there is no such job
 }
 
-// Asked records one answer of the engine.
+// Asked records one answer of the engine: the job's status at the time now. A job that has not finished starts all
+// over.
 func (p *JobWait) Asked(job provision.SweepJob, now time.Time) {
 	if !job.Finished {
 		*p = JobWait{}
@@ -36,14 +37,16 @@ func (p *JobWait) Asked(job provision.SweepJob, now time.Time) {
 	if p.ended.IsZero() {
 		p.ended = now
 	}
-	if p.missing++; job.State != engine.Gone {
+	p.missing++
+	if job.State != engine.Gone {
 		p.missing = 0
 	}
 }
 
-// Lost returns why a watcher should stop waiting for the sweep's conclusion, nil if it should not: its job is gone
-// while trials are left, its programs refused the plan, or the job ended long ago and no conclusion has come. st and
-// job are the sweep's state and the job's status at the time now.
+// Lost returns why a watcher should stop waiting for the sweep's conclusion, nil if it should not: the engine has said
+// missingFor times in a row that its job is gone while trials are left, the job has ended as its programs refused the
+// plan, or the job ended longer ago than an aggregator needs and no conclusion has come. st and job are the sweep's
+// state and the job's status at the time now.
 func (p *JobWait) Lost(id sweep.ID, st State, job provision.SweepJob, now time.Time) error {
 	if p.missing >= missingFor && st.Board.Waiting > 0 && !st.Ending {
 		return fmt.Errorf("sweep %s has trials left, but its job is gone (was the local cloud restarted?); `launcher "+
