@@ -429,6 +429,7 @@ func (p *designer) findDelay(ctx context.Context, options Options) error {
 		s.spec.OrderBy() != dataset.OrderTime || s.spec.DelayAsked() || s.orderKind() != dataset.Temporal {
 		return nil
 	}
+	// Where the last time is not known (NaN), no delay is found.
 	delay, gain, err := p.searchBeside(options).Staleness(ctx, s.lastTime()-slices.Max(p.sample.times))
 	if err != nil {
 		return err
@@ -443,8 +444,9 @@ func (p *designer) findDelay(ctx context.Context, options Options) error {
 func (s *survey) delayAsked() float64 { return time.Duration(s.spec.Encodings.Order.Delay).Seconds() }
 
 // lastTime returns the latest time in the table, in seconds since 1970. In a table of so many times that they share
-// buckets (see axis), it is the least time of the last bucket. It is NaN if the column that orders statistics does not
-// hold texts of times.
+// buckets (see axis), it is the least time of the last bucket. It is NaN if the column that orders statistics holds
+// numbers. It is also NaN if that column splits the rows by time and has the type of times, as in Parquet: the splitter
+// counts such times as numbers.
 func (s *survey) lastTime() float64 {
 	a := s.splitter.asTime
 	if s.order != nil {

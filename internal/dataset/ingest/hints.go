@@ -24,9 +24,9 @@ const (
 )
 
 // looksLikeIDs reports whether whole numbers that are treated as a quantity look like ids: by the column's name, or by
-// the numbers themselves. These look like ids if all are positive, if there are more than bins of ranges could tell
-// apart and not too many, if each is on many rows and if the gaps between them are large. It is false for derived
-// columns, for fewer than three numbers, and if the spec says what the column is.
+// the numbers themselves. These look like ids if all are positive and none is a code, if there are more than rangeCount
+// and at most exactNumbers different ones, if each is on many rows, and if the gaps between them are large. It is false
+// for derived columns, for fewer than three numbers, and if the spec says what the column is.
 func (f *built) looksLikeIDs() bool {
 	if f.Kind != dataset.Numeric || f.From != nil || f.Why == dataset.WhyForced || !f.whole || f.Range == nil ||
 		f.different < 3 {

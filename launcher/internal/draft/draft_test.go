@@ -560,3 +560,23 @@ func TestRowsOfTotals(t *testing.T) {
 		t.Errorf("with TOTAL as a missing label: got error %v, want a sweep with objective binary", err)
 	}
 }
+
+// TestNameOf: the name of a dataset is made of the last element of a path, in the letters that a name may have. It has
+// at most 40 characters, begins with a letter and ends in no hyphen.
+func TestNameOf(t *testing.T) {
+	for path, want := range map[string]string{
+		"/data/Clicks 2026.csv.gz":        "clicks-2026",
+		"/data/Daily/":                    "daily",
+		"2026-clicks.csv":                 "clicks",
+		"a__b (1).parquet":                "a-b-1",
+		"Straße.csv":                      "stra-e",
+		"2026.csv":                        "table",
+		"day/*.csv":                       "table",
+		strings.Repeat("a", 50) + ".csv":  strings.Repeat("a", 40),
+		strings.Repeat("a", 39) + "-b.pq": strings.Repeat("a", 39), // without the hyphen at which it is cut
+	} {
+		if got := nameOf(path); got != want {
+			t.Errorf("nameOf(%q) is %q, want %q", path, got, want)
+		}
+	}
+}

@@ -29,9 +29,10 @@ func (d *Draft) Save(folder string) error {
 // maxName is the most characters of a name that nameOf makes.
 const maxName = 40
 
-// nameOf makes a dataset's name of the last element of a path: that of /data/Clicks 2026.csv.gz is clicks-2026. A name
-// begins with a letter, so what comes before the first one is dropped: 2026-clicks.csv gives clicks. All characters but
-// the letters a to z and digits become hyphens, a single one for several in a row. A path without such letters gives
+// nameOf makes a dataset's name of the last element of a path: that of /data/Clicks 2026.csv.gz is clicks-2026. The
+// suffixes of a table's format and compression are left out. A name begins with a letter, so what comes before the
+// first one is dropped: 2026-clicks.csv gives clicks. Letters become small; whatever is neither a letter from a to z
+// nor a digit becomes a hyphen, several in a row become one, and none is at the end. A path without such letters gives
 // "table".
 func nameOf(path string) string {
 	base := strings.ToLower(filepath.Base(filepath.Clean(path)))
