@@ -8,10 +8,12 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Begin lists the first trials of a sweep that learns, which do not depend on its results. The default configuration
-// comes first. With the methods auto and gp, winners of earlier sweeps follow, at most half of the trials. With auto, a
-// portfolio follows if the parameters' names suggest boosted trees: about a quarter of the trials if there are earlier
-// sweeps, else at most half. With the method halton all trials are listed.
+// Begin lists the first trials of a sweep with a method, which do not depend on its results. With halton these are all
+// trials, points of the sequence.
+//
+// A search that learns begins with the default configuration. With the methods auto and gp, winners of earlier sweeps
+// follow, at most half of the trials. With auto, a portfolio follows if the parameters' names suggest boosted trees:
+// about a quarter of the trials if there are earlier sweeps, else at most half.
 //
 // known are the trials that the plan has already, and total is how many it shall have. complete returns a configuration
 // with all parameters, or an error if it cannot be trained. The trials that Begin returns have complete parameters and

@@ -118,8 +118,8 @@ func joinFirst(names []string) string {
 
 // Step returns which step of a forward selection a configuration belongs to, from 0, and which of the step's candidates
 // it is, from 0. The candidates are the groups that are not selected yet, ascending; each step has one less. ok is
-// false for the configurations before the first step. A number after the last one counts to a step that does not exist:
-// callers compare step with the number of groups.
+// false for the configurations before the first step. A number beyond the last configuration gives the step after the
+// last one, which does not exist: len(f.Groups)-1.
 func (f *Features) Step(configuration int) (step, candidate int, ok bool) {
 	candidate = configuration - f.Listed()
 	if candidate < 0 {

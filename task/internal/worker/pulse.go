@@ -146,8 +146,8 @@ func (w *Worker) beatStep(ctx context.Context, action protocol.Action, h sweep.H
 }
 
 // beatLimit returns how long one step of a heartbeat may take: a ninth of the takeover time or, if that is longer, a
-// heartbeat's interval or a second. Of the usual takeover times the ninth is the longest. So even if all four steps
-// hang, the next heartbeat is on its way well before the takeover time.
+// heartbeat's interval or a second. A plan's takeover time is at least nine heartbeats, so the ninth is no shorter, and
+// even if all four steps hang, the next heartbeat is on its way well before the takeover time.
 func (w *Worker) beatLimit() time.Duration {
 	const least, share = time.Second, 9
 	return max(least, w.heartbeat(), time.Duration(w.plan.Takeover)/share)
