@@ -74,7 +74,7 @@ func TestNeverDescendsAndNeverTouchesTheEnds(t *testing.T) {
 					last = p
 				}
 				if !math.IsNaN(c.Predict(math.NaN())) {
-					t.Errorf("%s: a probability for NaN", m)
+					t.Errorf("%s: NaN has the probability %v, want NaN", m, c.Predict(math.NaN()))
 				}
 			}
 		}
@@ -95,7 +95,7 @@ func TestPredictAll(t *testing.T) {
 		}
 		inPlace := slices.Clone(raw)
 		if !slices.Equal(c.PredictAll(inPlace[:0], inPlace), got[1:]) {
-			t.Errorf("%s: PredictAll in place gives other probabilities", m)
+			t.Errorf("%s: PredictAll in place gives other probabilities, want the same", m)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestOrderAndUnitOfWeightsDoNotMatter(t *testing.T) {
 		same(t, string(m)+" permuted", fit(t, m, raw, label, weight), fit(t, m, raw2, label2, weight2))
 		same(t, string(m)+" sevens", fit(t, m, raw, label, nil), fit(t, m, raw, label, sevens))
 		if a, b := encode(t, fit(t, m, raw, label, nil)), encode(t, fit(t, m, raw, label, ones)); a != b {
-			t.Errorf("%s: weights of 1 and no weights differ", m)
+			t.Errorf("%s: weights of 1 give %s, want %s as without weights", m, b, a)
 		}
 	}
 }
@@ -174,7 +174,7 @@ func TestRowsOfWeightZeroDoNotCount(t *testing.T) {
 		a := fit(t, m, raw, label, weight)
 		b := fit(t, m, more, append(slices.Clone(label), 0, 1, 1), append(slices.Clone(weight), 0, 0, 0))
 		if encode(t, a) != encode(t, b) {
-			t.Errorf("%s: %s without rows of weight 0, and %s with them", m, a, b)
+			t.Errorf("%s: %s without rows of weight 0, and %s with them; want the same", m, a, b)
 		}
 	}
 }
@@ -439,7 +439,7 @@ func FuzzDecode(f *testing.F) {
 		again := must.Get(json.Marshal(c))(t)
 		back := must.Get(calibrate.Decode(again))(t)
 		if text2, err := json.Marshal(back); err != nil || !bytes.Equal(text2, again) {
-			t.Fatalf("%s became %s, %v", again, text2, err)
+			t.Fatalf("%s became %s, error %v; want it unchanged", again, text2, err)
 		}
 	})
 }

@@ -249,7 +249,7 @@ func FuzzReadCheckpoint(f *testing.F) {
 		}
 		again, err := ReadCheckpoint(encoded(t, c))
 		if err != nil || !bytes.Equal(encoded(t, again), encoded(t, c)) {
-			t.Fatalf("a checkpoint that was accepted, written and read is another one (%v)", err)
+			t.Fatalf("a checkpoint that was accepted, written and read is another one (%v), want the same", err)
 		}
 		// Resuming from it stays within the trees and the table, whatever they contain.
 		if len(c.model.Trees) == 0 || c.model.Features() == len(d.Features) {
@@ -339,7 +339,8 @@ func TestCutAtAnyTree(t *testing.T) {
 				got, err := Train(t.Context(), &d.Data, p, cut)
 				check("at a deadline", k, got, err)
 				if !bytes.Equal(text(t, got.Model), text(t, told.Model)) {
-					t.Errorf("%s: ended at tree %d by ErrLimit and at a deadline, the models differ", name, k)
+					t.Errorf("%s: ended at tree %d by ErrLimit and at a deadline, the models differ, "+
+						"want the same", name, k)
 				}
 			})
 
@@ -350,7 +351,7 @@ func TestCutAtAnyTree(t *testing.T) {
 			got, err := Train(t.Context(), &d.Data, p, cut)
 			check("when it was resumed", k, got, err)
 			if !bytes.Equal(text(t, got.Model), text(t, told.Model)) {
-				t.Errorf("%s: resumed at tree %d after its deadline, another model", name, k)
+				t.Errorf("%s: resumed at tree %d after its deadline, another model, want the same", name, k)
 			}
 		}
 

@@ -30,7 +30,7 @@ func trainChecked(t *testing.T, trial *trial, opt Options) int {
 		must.Do(t, b.growRound(t.Context()))
 		if len(b.trees) == trees {
 			if !slices.Equal(b.raw, w.score) {
-				t.Fatalf("%v\nround %d has no tree and changes scores", trial, b.Round)
+				t.Fatalf("%v\nround %d has no tree and changes scores, want them unchanged", trial, b.Round)
 			}
 			continue
 		}

@@ -244,8 +244,8 @@ func TestPoolCoversEverythingOnce(t *testing.T) {
 			})
 			for i, times := range seen {
 				if times != 1 {
-					t.Fatalf("%d goroutines, %d numbers, at least %d: %d is covered %d times", size, n, atLeast, i,
-						times)
+					t.Fatalf("%d goroutines, %d numbers, at least %d: %d is covered %d times, want once", size, n,
+						atLeast, i, times)
 				}
 			}
 		}
@@ -368,11 +368,11 @@ func TestSparseHistogramsAreExact(t *testing.T) {
 							list := ints(chosen)
 							c.begin(list, gh, packing{hessianBits: bitsVaryingHessian})
 							if canPickBytes() && c.way != waySparse {
-								t.Fatalf("added the way %d", c.way)
+								t.Fatalf("rows are added the way %d, want waySparse (%d)", c.way, waySparse)
 							}
 							h := built(c, rows)
 							if f := c.findStray(); f >= 0 {
-								t.Fatalf("feature %d has stray bins", f)
+								t.Fatalf("feature %d has stray bins, want none to have any", f)
 							}
 							want := naive(&d.Data, rows, list, gh, c.kernel.pack, c.offset)
 							for _, f := range list {

@@ -61,7 +61,7 @@ func TestReadModelRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bad := strings.Replace(good, edit[0], edit[1], 1)
 			if bad == good {
-				t.Fatal("the edit changes nothing")
+				t.Fatal("the edit changes nothing, want an invalid model")
 			}
 			_, err := ReadModel(strings.NewReader(bad))
 			if !problem.Is(err, problem.Input) {
@@ -174,7 +174,7 @@ func FuzzReadModel(f *testing.F) {
 			t.Fatalf("what was read cannot be written and read again: %v", err)
 		}
 		if p, q := m.Predict(x), again.Predict(x); p != q && !(math.IsNaN(p) && math.IsNaN(q)) {
-			t.Fatalf("predicts %v, after a round trip %v", p, q)
+			t.Fatalf("predicts %v, and %v after a round trip; want the same", p, q)
 		}
 	})
 }
@@ -242,7 +242,7 @@ func TestMerge(t *testing.T) {
 		again = append(again, m)
 	}
 	if text(again) != merged {
-		t.Error("models read from files merge to another text than the same models before they were written")
+		t.Error("models read from files merge to another text, want that of the same models before they were written")
 	}
 
 	m, err := ReadModel(bytes.NewBufferString(merged))
@@ -310,13 +310,14 @@ func TestShiftMovesEveryScore(t *testing.T) {
 	plain, shifted := mustTrain(t, &d.Data, p, Options{}).Model, mustTrain(t, &d.Data, p, opt).Model
 	binned, err := shifted.PredictBinned(&v.Data, 2)
 	if err != nil || !slices.Equal(binned, last) {
-		t.Errorf("Eval got other scores than the model's (%v)", err)
+		t.Errorf("Eval got other scores than the model predicts (%v), want the same bits", err)
 	}
 	raw := make([]float64, v.Rows)
 	for r := range raw {
 		raw[r] = shifted.Predict(v.row(r))
 		if raw[r] != last[r] || math.Abs(raw[r]-plain.Predict(v.row(r))-shift) > 1e-12 {
-			t.Fatalf("row %d: %v, rated as %v, without a shift %v", r, raw[r], last[r], plain.Predict(v.row(r)))
+			t.Fatalf("row %d: predicted %v, Eval got %v, want both to be %v, the score without a shift, and %v", r,
+				raw[r], last[r], plain.Predict(v.row(r)), shift)
 		}
 	}
 	checkAgainstLeaves(t, shifted, v, raw)
@@ -431,7 +432,7 @@ func FuzzParamsJSON(f *testing.F) {
 		}
 		for _, line := range res.Model.Params {
 			if strings.ContainsAny(line, "\n\r") || line[0] != '[' || line[len(line)-1] != ']' {
-				t.Fatalf("a line of the model file: %q", line)
+				t.Fatalf("a line of the model file is %q, want a single one in brackets", line)
 			}
 		}
 	})
@@ -472,7 +473,7 @@ func FuzzModelText(f *testing.F) {
 		must.Do(t, errors.Join(m.PredictAll(x, out, 1), again.PredictAll(x, back, 1)))
 		for i := range out {
 			if math.Float64bits(out[i]) != math.Float64bits(back[i]) && out[i] == out[i] {
-				t.Fatalf("row %d: %v, and %v after a round trip", i, out[i], back[i])
+				t.Fatalf("row %d: predicted %v, and %v after a round trip; want the same bits", i, out[i], back[i])
 			}
 		}
 	})

@@ -279,7 +279,7 @@ func TestClassesResume(t *testing.T) {
 		}
 		whole := mustTrain(t, &d.Data, p, first)
 		if len(saved) == 0 {
-			t.Fatalf("%s: no checkpoint", name)
+			t.Fatalf("%s: no checkpoint was saved, want one before each round", name)
 		}
 		for _, c := range saved {
 			next := opt(1)

@@ -447,7 +447,8 @@ func TestRowsByScore(t *testing.T) {
 			}
 			for i, r := range rows {
 				if q.score[i] != raw[r] {
-					t.Fatalf("%d rows, tree %d: place %d has score %v, its row %v", n, round, i, q.score[i], raw[r])
+					t.Fatalf("%d rows, tree %d: place %d has score %v, want its row's, %v", n, round, i,
+						q.score[i], raw[r])
 				}
 			}
 		}

@@ -267,7 +267,7 @@ func TestBins(t *testing.T) {
 		}
 	}
 	if got := metric.Bins(metric.Input{}, nil, nil, 8); len(got) != 0 {
-		t.Errorf("no rows made the bins %+v", got)
+		t.Errorf("no rows made the bins %+v, want none", got)
 	}
 }
 

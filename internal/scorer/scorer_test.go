@@ -200,7 +200,7 @@ func TestCompactPredictsTheSame(t *testing.T) {
 		// A model without splits needs no levels. Its encoding, which still has the tables, predicts without them.
 		m := trained(t, ds, func(p *gbt.Params) { p.NumIterations, p.MinGainToSplit = 2, 1e9 })
 		if _, after := same("no splits", m); after != 0 {
-			t.Errorf("%s: a model without splits keeps %d bytes of levels", name, after)
+			t.Errorf("%s: a model without splits keeps %d bytes of levels, want none", name, after)
 		}
 	}
 	if partly < 20 {
@@ -307,7 +307,7 @@ func TestOpenMappedUsesItsCache(t *testing.T) {
 		t.Fatalf("the first time: %v; want the same bits as without a cache", err)
 	}
 	if kept, err := os.ReadFile(c.file()); err != nil || !bytes.Equal(kept, c.good) {
-		t.Fatalf("the cache holds something else than the version (%v)", err)
+		t.Fatalf("the cache holds other levels than the version (error %v), want the same", err)
 	}
 
 	put(t, c.store, c.levels.Object, []byte("lost"))
@@ -341,7 +341,7 @@ func TestOpenMappedNoticesDamage(t *testing.T) {
 			t.Errorf("%s, fetched anew: %v; want the same bits", name, err)
 		}
 		if kept, err := os.ReadFile(c.file()); err != nil || !bytes.Equal(kept, c.good) {
-			t.Errorf("%s: the cache was not put right (%v)", name, err)
+			t.Errorf("%s: the cache still holds other levels (error %v), want the version's", name, err)
 		}
 
 		write()

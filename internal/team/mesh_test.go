@@ -207,10 +207,10 @@ func TestExchangesOfAllSizes(t *testing.T) {
 			}
 			got, err := m.broadcast(1, []byte("a text"), 10)
 			if err != nil || (m.rank == 0 && string(got) != "a text") {
-				t.Errorf("share a text: worker %d got %q, error %v", m.rank, got, err)
+				t.Errorf("share a text: worker %d got %q, error %v; want \"a text\"", m.rank, got, err)
 			}
 			if _, err := m.broadcast(0, make([]byte, 11), 10); err == nil {
-				t.Error("11 bytes were shared where 10 are allowed")
+				t.Error("11 bytes were shared where 10 are allowed, want an error")
 			}
 		})
 	}
@@ -292,7 +292,7 @@ func FuzzObjects(f *testing.F) {
 		defer cancel()
 		m, _, err := w.meetTeam(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
-			t.Fatal("the worker meets forever")
+			t.Fatal("the worker still meets after five seconds, want a mesh or an error")
 		}
 		if err == nil {
 			m.Close()

@@ -107,11 +107,12 @@ func TestWorkersTrainTheSameModelAsOne(t *testing.T) {
 				wg.Go(func() {
 					res, err := w.Train(t.Context(), d, params(10), gbt.Options{Threads: 1 + id%2})
 					if err != nil {
-						t.Errorf("%s, %d workers: worker %d: %v", name, n, id, err)
+						t.Errorf("%s, %d workers: worker %d: error %v, want a model", name, n, id, err)
 						return
 					}
 					if got := text(t, res); got != want {
-						t.Errorf("%s, %d workers: worker %d has another model than one worker alone", name, n, id)
+						t.Errorf("%s, %d workers: worker %d has another model than one worker, want the same", name, n,
+							id)
 					}
 					if w.Epochs() != 1 {
 						t.Errorf("%s, %d workers: worker %d was in %d teams, want 1", name, n, id, w.Epochs())
@@ -405,7 +406,7 @@ func TestStrangersAreLeftOut(t *testing.T) {
 	}
 	if _, err := stranger.connectTo(t.Context(), w.listener.Addr().String(), stranger.identity.Certificate[0],
 		header{kind: helloMessage}); err == nil {
-		t.Error("a worker took another's certificate for that of the one it called")
+		t.Error("a worker took another's certificate for that of the one it called, want an error")
 	}
 	raw := must.Get(net.Dial("tcp", w.listener.Addr().String()))(t)
 	defer raw.Close()
