@@ -334,7 +334,7 @@ func levelText(values *dataset.Values, i int) string {
 	if len(text) <= maxLevelText {
 		return text
 	}
-	cut := maxLevelText - 20
+	cut := maxLevelText - 20 // room for three dots and 16 digits of a hash
 	for cut > 0 && !utf8.RuneStart(text[cut]) {
 		cut--
 	}

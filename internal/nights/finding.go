@@ -111,7 +111,8 @@ func Found(findings []Finding) string {
 func worst(findings []Finding, level Level) (first string, n int) {
 	for _, f := range findings {
 		if f.Level == level {
-			if n++; n == 1 {
+			n++
+			if n == 1 {
 				first = strings.TrimPrefix(f.String(), string(level)+": ")
 			}
 		}

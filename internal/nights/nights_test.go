@@ -154,7 +154,8 @@ func TestKindsOfNights(t *testing.T) {
 					if !nights.Blocked(found) && !k.Harmless {
 						t.Fatalf("%s: nothing blocks it; found: %v", k.Name, found)
 					}
-					if ok = k.Harmless || slices.Contains(k.Want, found[0].Code); !ok {
+					ok = k.Harmless || slices.Contains(k.Want, found[0].Code)
+					if !ok {
 						t.Logf("%s: %v comes first, and %v is to blame", k.Name, found[0], k.Want)
 					}
 				}
@@ -353,7 +354,8 @@ func kindsNight(t *testing.T, seed uint64, change func(class string) string) nig
 		case u < 0.83:
 			class = "green"
 		}
-		if class = change(class); class != "" {
+		class = change(class)
+		if class != "" {
 			fmt.Fprintf(&b, "%.7f,s%d,%s\n", u+0.2*rng.NormFloat64(), rng.IntN(9), class)
 		}
 	}
@@ -404,7 +406,8 @@ func TestNightsOfClasses(t *testing.T) {
 			return map[string]string{"red": "blue", "blue": "red", "green": "green"}[c]
 		}, nights.CodeLabelRate, `of the rows are of class "blue", but 1`},
 		"new": {func(c string) string {
-			if turn++; turn%20 == 0 {
+			turn++
+			if turn%20 == 0 {
 				return "rose"
 			}
 			return c

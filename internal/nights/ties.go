@@ -22,7 +22,7 @@ func (c *Column) reduceCodes(codes []uint8) []uint8 {
 			if at >= steps {
 				at = c.rangeOf(c.Peaks[at-steps].Number)
 			}
-			out[i] = uint8(1 + at*(tieCodes-1)/steps)
+			out[i] = uint8(1 + at*(tieCodes-1)/steps) // ranges 0 to 19 are spread over the codes 1 to 15
 		}
 	}
 	return out

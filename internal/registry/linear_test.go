@@ -142,7 +142,8 @@ func aliasHistory(t *testing.T, seed uint64, under func(blob.Store) blob.Store) 
 					to: 1 + draw.IntN(versions), expect: known}
 				op := porcupine.Operation{ClientId: caller, Input: c, Call: clock.Add(1)}
 				answer := callAlias(t, r, c)
-				if op.Output, op.Return = answer, clock.Add(1); answer.unknown {
+				op.Output, op.Return = answer, clock.Add(1)
+				if answer.unknown {
 					op.Return = 1 << 62 // it may have its effect at any later time
 				}
 				if answer.version > 0 {
@@ -209,7 +210,8 @@ func TestAliasesAreLinearizable(t *testing.T) {
 			if porcupine.CheckOperations(aliasModel, history) {
 				continue
 			}
-			if wrong++; name == "sound" {
+			wrong++
+			if name == "sound" {
 				t.Errorf("seed %d: no order of these calls explains what the callers were told: %+v", seed, history)
 			}
 		}

@@ -132,7 +132,8 @@ func TestConcurrentOtherBytes(t *testing.T) {
 			wg.Go(func() {
 				_, err := registry.New(s).Register(t.Context(), "ctr", "k", files(strconv.Itoa(i)), info(i))
 				var conflict *registry.ConflictError
-				if won[i] = err == nil; !won[i] && !errors.As(err, &conflict) {
+				won[i] = err == nil
+				if !won[i] && !errors.As(err, &conflict) {
 					t.Errorf("registered other files under one key: error %v, expected success or a conflict", err)
 				}
 			})
@@ -188,7 +189,8 @@ func TestConcurrentMoves(t *testing.T) {
 			_, err := r.Promote(t.Context(), "ctr", (at+i%4)%8+1, registry.Expect{Version: at},
 				act(i, fmt.Sprint("belief ", i)))
 			var conflict *registry.ConflictError
-			if moved[i] = err == nil; !moved[i] && !errors.As(err, &conflict) {
+			moved[i] = err == nil
+			if !moved[i] && !errors.As(err, &conflict) {
 				t.Errorf("moved the champion from version %d: error %v, expected success or a conflict", at, err)
 			}
 		})

@@ -209,7 +209,8 @@ func TestKilledAnywhereTheEndIsTheSame(t *testing.T) {
 			a.Sweeps = dying(w.sweeps, &puts, k, landed)
 			a.Registry = registry.New(dying(w.models, &puts, k, landed))
 			_, err := a.Consider(t.Context(), w.plan.Sweep)
-			if survived = err == nil; survived {
+			survived = err == nil
+			if survived {
 				break
 			}
 			if !errors.Is(err, errDied) {

@@ -101,7 +101,8 @@ func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer
 			registry.Act{By: registry.ByGate, Why: fmt.Sprintf("sweep %s: %s", d.plan.Sweep, d.decision.Reason),
 				At: a.Now().UTC()})
 		var conflict *registry.ConflictError
-		if answer.Yes = err == nil; errors.As(err, &conflict) {
+		answer.Yes = err == nil
+		if errors.As(err, &conflict) {
 			err = nil
 		}
 		d.decision.Promoted = answer.Yes

@@ -90,13 +90,12 @@ func (t *jobHistory) eachJob(ctx context.Context, use func(n int, j *pastJob) bo
 // next type of machine. So while the newest job has got no machine and there are types left to try, another job may
 // come.
 func (t *jobHistory) haveEnded(ctx context.Context) (ended bool, state engine.Phase, err error) {
-	// Is a job alive? If not, the variables are those of the newest.
+	// Is a job alive? If not, newest is the last one that was recorded, and last its number.
 	p, now := t.plan, t.a.Now()
-	last, since, began, lives := 0, p.Created, false, false
+	last, newest, lives := 0, pastJob{since: p.Created}, false
 	err = t.eachJob(ctx, func(n int, j *pastJob) bool {
-		s := j.state
-		last, since, state, began, lives = n, j.since, s.State, s.Began, !s.State.Ended()
-		if s.State == engine.Gone { // an engine may learn of a job some time after it was recorded
+		last, newest, lives = n, *j, !j.state.State.Ended()
+		if j.state.State == engine.Gone { // an engine may learn of a job some time after it was recorded
 			lives = now.Sub(j.since) < submission
 		}
 		return !lives
@@ -107,8 +106,8 @@ func (t *jobHistory) haveEnded(ctx context.Context) (ended bool, state engine.Ph
 
 	// If there are machines left to try, the next job is not recorded. It will not be, once the newest has begun
 	// or the launcher is overdue.
-	ended = last == p.LastJob() || began || now.Sub(since) >= time.Duration(p.Spec.Machine.Wait)+submission
-	return ended, state, nil
+	overdue := now.Sub(newest.since) >= time.Duration(p.Spec.Machine.Wait)+submission
+	return last == p.LastJob() || newest.state.Began || overdue, newest.state.State, nil
 }
 
 // missingMachines says that the newest job lacked machines, and why, in parentheses. It is empty if the job lacked

@@ -36,8 +36,8 @@ func (k *known) recordProgress() {
 		p.trees += int64(r.TreesGrown)
 		p.trainSeconds += r.Usage.TrainSeconds
 		p.cpuSeconds += r.Usage.CPUSeconds
-		p.peakPrivateBytes, p.mostBytes = max(p.peakPrivateBytes, r.Usage.PrivateBytes), max(p.mostBytes,
-			r.Usage.PeakPSSBytes)
+		p.peakPrivateBytes = max(p.peakPrivateBytes, r.Usage.PrivateBytes)
+		p.mostBytes = max(p.mostBytes, r.Usage.PeakPSSBytes)
 	}
 
 	switch {

@@ -68,7 +68,8 @@ func (p prints) sharedBy(other prints) (share, least float64) {
 	// Added rows keep chance above 0 if none of a few rows equals another (Laplace's rule of succession).
 	chance := max((again[0]+1)/(a+2), (again[1]+1)/(b+2))
 	least = 4 * math.Sqrt(chance/(1-chance)*(1/a+1/b))
-	if share = (both/a - chance) / (1 - chance); share <= least {
+	share = (both/a - chance) / (1 - chance)
+	if share <= least {
 		share = 0
 	}
 	return share, least

@@ -140,7 +140,8 @@ func (a *Aggregator) championsOf(ctx context.Context, model string) (map[int]rei
 		if reigns[move.To] != rolledBack {
 			reigns[move.To] = wasChampion
 		}
-		if looked++; looked == maxPrior {
+		looked++
+		if looked == maxPrior {
 			break
 		}
 	}
@@ -391,7 +392,7 @@ func stillSeen(then, tonight *dataset.Sample) []int {
 		}
 	}
 
-	still := len(slices.DeleteFunc(slices.Clone(gone), func(gone bool) bool { return gone }))
+	still := len(slices.DeleteFunc(slices.Clone(gone), func(isGone bool) bool { return isGone }))
 	var rows []int
 	for i := range gone {
 		if !gone[i] || float64(still) < (1-mostGone)*float64(len(gone)) {
@@ -413,8 +414,9 @@ func (m *match) earlierNights(ctx context.Context, sound []priorVersion) (found 
 	if wanted == 0 {
 		return nil, "the gate uses none", nil
 	}
-	if note = "the earlier versions have no usable rows"; len(sound) == 0 {
-		note = "there is no earlier version without faults"
+	note = "there is no earlier version without faults"
+	if len(sound) > 0 {
+		note = "the earlier versions have no usable rows"
 	}
 
 	for _, v := range sound {

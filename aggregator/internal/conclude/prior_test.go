@@ -275,7 +275,8 @@ func TestALastingChangeIsAcceptedOnce(t *testing.T) {
 		}
 		contains(t, c.Gate.Reason, "ann has accepted a lasting change: a new button")
 		third := newWorld(t, options{into: second, sweep: "night-3", leaves: []int{15}, trees: 60, table: doubled(7)})
-		if c = third.mustConclude(t); !c.Gate.Promoted {
+		c = third.mustConclude(t)
+		if !c.Gate.Promoted {
 			t.Errorf("the night after: got %s; want it promoted", c.Gate.Reason)
 		}
 	}

@@ -34,7 +34,8 @@ type told struct {
 // notifier returns a notifier with this channel alone.
 func (t *told) notifier(now func() time.Time) *notify.Notifier {
 	send := func(_ context.Context, m *notify.VerdictMessage) error {
-		if t.tries++; t.fail == nil {
+		t.tries++
+		if t.fail == nil {
 			t.heard = append(t.heard, *m)
 		}
 		return t.fail

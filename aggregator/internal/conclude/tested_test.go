@@ -264,7 +264,8 @@ func TestPausedTrialsThatAreBehindCountAsStopped(t *testing.T) {
 		}, []int{3, 4, 5}, "2 trials are done, and the quorum is 3"},
 		"the best has failed, so the next best goes on": {sweep.StopASHA, behind, nil, func(r *sweep.Result,
 			_ map[string][]byte) {
-			if r.Status = sweep.StatusDone; r.Trial == 0 {
+			r.Status = sweep.StatusDone
+			if r.Trial == 0 {
 				r.Status, r.Reason = sweep.StatusFailed, "no luck"
 			}
 		}, nil, []int{2, 3, 4, 5}, "1 trial is done, and the quorum is 2"},

@@ -358,7 +358,8 @@ func (n *nightly) tryBad(c *clicks, m *month[*clickModel, int], champions []int,
 	var before []*nights.Profile
 	for past := night - staged; past < night; past++ {
 		p, blocked := c.stage(c.table(past, nightstest.Table{}), before)
-		if before = append(before, p); blocked {
+		before = append(before, p)
+		if blocked {
 			n.blocked++
 		}
 	}

@@ -66,7 +66,7 @@ func zeroed(rng *rand.Rand, t Table, share float64, where func(i int) bool) Tabl
 	return labelled(rng, t, "0", share, where)
 }
 
-// invertLabels exchanges the labels 0 and 1 of the rows for which where holds.
+// invertLabels returns the table with the labels 0 and 1 exchanged in the rows for which where holds.
 func invertLabels(t Table, where func(i int) bool) Table {
 	return labels(t, func(i int, old string) string {
 		if where(i) {
