@@ -12,7 +12,7 @@ var ceilings = map[string]int{
 	"aggregator":                   7,
 	"aggregator/command":           75,
 	"aggregator/internal/cli":      208,
-	"aggregator/internal/conclude": 3208,
+	"aggregator/internal/conclude": 3211,
 	"aggregator/internal/judge":    731,
 	"bench/gauge":                  503,
 	"container/roots":              27,
@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            325,
 	"internal/metric":              2086,
 	"internal/must":                22,
-	"internal/nights":              3424,
+	"internal/nights":              3428,
 	"internal/nights/nightstest":   884,
 	"internal/notify":              429,
 	"internal/page":                2208,
@@ -58,7 +58,7 @@ var ceilings = map[string]int{
 	"internal/program/tables":      269,
 	"internal/protocol":            802,
 	"internal/random":              9,
-	"internal/registry":            1958,
+	"internal/registry":            1953,
 	"internal/scorer":              544,
 	"internal/search":              3334,
 	"internal/slurm":               517,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_096
+const maxLines = 89_098
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -200,12 +200,8 @@ func (c *comparison) checkTimes() {
 	switch {
 	case newest < 0 && intact && nightsOff: // a window as long as usual, and older by whole nights: no fault
 	case newest.Abs() > slack && intact && !nightsOff && newest.Abs() < usually*3/4: // less than a step: a time zone
-		direction := "earlier"
-		if newest > 0 {
-			direction = "later"
-		}
-		c.add(Blocking, CodeClock, c.p.TimeColumn, "all times are %v %s than expected: the newest row is from %s",
-			newest.Abs().Round(time.Minute), direction, stamp(c.p.Newest))
+		c.add(Blocking, CodeClock, c.p.TimeColumn, "all times are %s than expected: the newest row is from %s",
+			describeShift(newest), stamp(c.p.Newest))
 	case newest > slack && nightsOff:
 		c.add(Warning, CodeFuture, c.p.TimeColumn,
 			"the newest row is from %s, %v after last night's, but usually it is %v: was a night left out?",
@@ -225,6 +221,15 @@ func (c *comparison) checkTimes() {
 			oldest.Round(time.Minute))
 	}
 	c.checkGaps()
+}
+
+// describeShift says by how much, to the minute, and in which direction times have shifted: later if off is above 0.
+func describeShift(off time.Duration) string {
+	text := off.Abs().Round(time.Minute).String()
+	if off > 0 {
+		return text + " later"
+	}
+	return text + " earlier"
 }
 
 // seconds returns so many seconds as a duration.

@@ -276,7 +276,7 @@ func TestHonestWindows(t *testing.T) {
 		}
 		for i, day := range []int{200, 201, 203, 205, 206, 208} {
 			if found := tonight(window(days, day)); nights.Blocked(found) {
-				t.Errorf("honest night %d of %d days is held back: %v", i, days, found)
+				t.Errorf("honest night %d of %d days is held back, want it to pass: %v", i, days, found)
 			}
 		}
 		last, usual := window(days, 208), before
@@ -309,7 +309,7 @@ func TestAWindowFillsWithALeak(t *testing.T) {
 		leaks := slices.ContainsFunc(found, func(f nights.Finding) bool { return f.Code == nights.CodeLeak })
 		switch {
 		case day < first && nights.Blocked(found):
-			t.Errorf("an honest night is held back: %v", found)
+			t.Errorf("an honest night is held back, want it to pass: %v", found)
 		case leaks && nights.Blocked(found):
 			return
 		}
@@ -381,16 +381,16 @@ func TestRecordOfTheWidestTable(t *testing.T) {
 	version := strings.Repeat("0", 16)
 	text, err := (&nights.Record{Format: 1, Dataset: "t", Version: version, Profile: p}).Encode()
 	if err != nil {
-		t.Fatalf("write the record of %d columns: %v", len(p.Columns), err)
+		t.Fatalf("write the record of %d columns: got error %v, want none", len(p.Columns), err)
 	}
 	t.Logf("%d bytes", len(text))
 	if len(text)*share > nights.MaxRecord {
-		t.Errorf("the record of %d columns has %d bytes, and %d times as many are more than %d", columns, len(text),
+		t.Errorf("the record of %d columns has %d bytes; want %d times as many to be at most %d", columns, len(text),
 			share, nights.MaxRecord)
 	}
 	r, err := nights.DecodeRecord(text, "t", version)
 	if err != nil {
-		t.Fatalf("read the record of %d columns: %v", len(p.Columns), err)
+		t.Fatalf("read the record of %d columns: got error %v, want none", len(p.Columns), err)
 	}
 	found := find(t, nights.Request{Night: n, Tonight: p, Before: []*nights.Profile{r.Profile},
 		Respecified: true, Threads: 2})

@@ -120,10 +120,10 @@ func TestKindsOfNights(t *testing.T) {
 	for day := range pastNights + laterGood {
 		n, err := stage(t, s.Night(day), before)
 		if err != nil {
-			t.Fatalf("day %d cannot be staged: %v", day, err)
+			t.Fatalf("day %d, a good one: got error %v from staging, want none", day, err)
 		}
 		if found := compare(t, n, before); nights.Blocked(found) {
-			t.Errorf("day %d, a good one, is held back: %v", day, found)
+			t.Errorf("day %d, a good one, is held back, want it to pass: %v", day, found)
 		}
 		before = append(before, n.profile)
 	}
@@ -152,7 +152,7 @@ func TestKindsOfNights(t *testing.T) {
 				if err == nil {
 					found := compare(t, n, before)
 					if !nights.Blocked(found) && !k.Harmless {
-						t.Fatalf("%s: nothing blocks it; found: %v", k.Name, found)
+						t.Fatalf("%s: nothing blocks it, want a finding that does; found: %v", k.Name, found)
 					}
 					ok = k.Harmless || slices.Contains(k.Want, found[0].Code)
 					if !ok {
@@ -175,7 +175,7 @@ func TestKindsOfNights(t *testing.T) {
 				t.Parallel()
 				n := stageGood(t, o.Make(s, day), before)
 				if found := compare(t, n, before); nights.Blocked(found) {
-					t.Errorf("%s: it is held back, and is a good night: %v", o.Name, found)
+					t.Errorf("%s, a good night: it is held back, want it to pass: %v", o.Name, found)
 				}
 			})
 		}

@@ -212,7 +212,8 @@ func TestAliasesAreLinearizable(t *testing.T) {
 			}
 			wrong++
 			if name == "sound" {
-				t.Errorf("seed %d: no order of these calls explains what the callers were told: %+v", seed, history)
+				t.Errorf("seed %d: no order of these calls explains what the callers were told, want one: %+v", seed,
+					history)
 			}
 		}
 		if t.Logf("%s: %d histories, %d moves, %d not linearizable", name, seeds, moves, wrong); name == "blind" &&
@@ -316,7 +317,7 @@ func TestWhatVersionsCost(t *testing.T) {
 			s.Asked.Store(0)
 			s.Listed.Store(0)
 			if err := c.do(registry.New(s)); err != nil {
-				t.Fatalf("%s: %v", what, err)
+				t.Fatalf("%s: got error %v, want none", what, err)
 			}
 			asked[i], listed[i] = s.Asked.Load(), s.Listed.Load()
 		}

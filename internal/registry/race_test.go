@@ -254,7 +254,7 @@ func tell(t *testing.T, s blob.Store, k int, landed bool) (died bool) {
 			err = step(process)
 		}
 		if err != nil {
-			t.Fatalf("write %d: step %d: %v", k, i, err)
+			t.Fatalf("write %d: step %d: got error %v, want none", k, i, err)
 		}
 	}
 	return died
@@ -291,7 +291,7 @@ func TestDyingAtEveryWrite(t *testing.T) {
 				}
 			}
 			if !maps.Equal(got, want) {
-				t.Errorf("write %d, landed %v: other objects than without the crash", k, landed)
+				t.Errorf("write %d, landed %v: got other objects, want those without the crash", k, landed)
 			}
 		}
 	}
@@ -318,12 +318,12 @@ func TestDyingAndBeingOvertaken(t *testing.T) {
 			var conflict *registry.ConflictError
 			if errors.As(err, &conflict) { // the first had committed, but died before the answer
 				if !landed {
-					t.Fatalf("write %d did not land, and a conflict is told: %v", k, err)
+					t.Fatalf("write %d did not land: got %v, want no conflict", k, err)
 				}
 				continue
 			}
 			if err != nil {
-				t.Fatalf("write %d: %v", k, err)
+				t.Fatalf("write %d: got error %v, want none", k, err)
 			}
 			if first.Number+second.Number != 3 {
 				t.Errorf("write %d: numbers %d and %d; want 1 and 2", k, first.Number, second.Number)
@@ -378,7 +378,7 @@ func TestLostAnswers(t *testing.T) {
 	deaf := &blobtest.Hooked{Store: s, After: after}
 	for i, step := range story(t) {
 		if err := step(registry.New(deaf)); err != nil {
-			t.Fatalf("step %d: %v", i, err)
+			t.Fatalf("step %d: got error %v, want none", i, err)
 		}
 	}
 	tell(t, calm, 1<<30, false) // the process dies at a write that is never reached, so not at all

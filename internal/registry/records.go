@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -193,10 +194,7 @@ func (v *versionRecord) check(model string, number int) error {
 	if v.Model != model || v.Number != number {
 		return fmt.Errorf("it describes version %d of %.60q", v.Number, v.Model)
 	}
-	if err := checkKey(v.Key); err != nil {
-		return err
-	}
-	if err := v.Info.check(); err != nil {
+	if err := cmp.Or(checkKey(v.Key), v.Info.check()); err != nil {
 		return err
 	}
 	if len(v.Files) == 0 || len(v.Files) > MaxFiles {

@@ -31,7 +31,7 @@ func FuzzRecords(f *testing.F) {
 			for _, file := range v.Files {
 				if !strings.HasPrefix(file.Object, "registry/ctr/versions/3/") || strings.Contains(file.Object, "..") &&
 					!strings.Contains(file.Name, "..") {
-					t.Errorf("read from %q: a file at %q, outside its version", data, file.Object)
+					t.Errorf("read from %q: got a file at %q, want it inside its version", data, file.Object)
 				}
 			}
 		})
@@ -53,14 +53,14 @@ func survives[T any](t *testing.T, data []byte, check func(*T) error, look func(
 	}
 	data, err = encode(record)
 	if err != nil {
-		t.Fatalf("%+v was read and cannot be written: %v", record, err)
+		t.Fatalf("%+v was read: writing it gives error %v, want none", record, err)
 	}
 	back, err := decode("object", data, check)
 	if err != nil {
-		t.Fatalf("%s was written and cannot be read: %v", data, err)
+		t.Fatalf("%s was written: reading it gives error %v, want none", data, err)
 	}
 	if again, err := encode(back); err != nil || !bytes.Equal(data, again) {
-		t.Fatalf("%s, read and written again: got %s, %v", data, again, err)
+		t.Fatalf("%s, read and written again: got %s, error %v; want the same", data, again, err)
 	}
 }
 
@@ -88,6 +88,7 @@ func TestObjectNames(t *testing.T) {
 	}
 	if alias, sequence, ok := parseEventObject("ctr", eventObject("ctr", "champion", 123456789)); !ok ||
 		alias != "champion" || sequence != 123456789 {
-		t.Errorf("the name of event 123456789 of champion, read back: got event %d of %q, valid %t", sequence, alias, ok)
+		t.Errorf("the name of event 123456789 of champion, read back: got event %d of %q, valid %t; want the same",
+			sequence, alias, ok)
 	}
 }

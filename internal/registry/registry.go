@@ -235,10 +235,7 @@ func (i Info) check() error {
 	}
 
 	for name, v := range i.Labels {
-		if err := checkText("label name", name, true); err != nil {
-			return err
-		}
-		if err := checkText("label "+name, v, false); err != nil {
+		if err := cmp.Or(checkText("label name", name, true), checkText("label "+name, v, false)); err != nil {
 			return err
 		}
 	}

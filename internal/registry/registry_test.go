@@ -373,7 +373,7 @@ func TestVerifyWholeHistory(t *testing.T) {
 		act(4, "alarm")))(t)
 	v, err := r.Verify(t.Context(), "ctr")
 	if err != nil {
-		t.Fatalf("verify of an untouched history: %v", err)
+		t.Fatalf("verify of an untouched history: got error %v, want none", err)
 	}
 	h := v.Heads[0]
 	if v.Versions != 3 || v.Files != 9 || len(v.Moves) != 4 || h.Version != 2 || h.Sequence != 4 ||

@@ -205,7 +205,8 @@ func agree(t *testing.T, r *registry.Registry, name string, promoted, deleted er
 			"without an error", name, a.Version, err, promoted)
 	}
 	if _, err := r.Get(t.Context(), "ctr", ""); err != nil {
-		t.Errorf("%s: the champion cannot be read: %v (promoted %v, deleted %v)", name, err, promoted, deleted)
+		t.Errorf("%s: the champion is read with error %v, want none (promoted %v, deleted %v)", name, err, promoted,
+			deleted)
 	}
 	if _, err := r.Verify(t.Context(), "ctr"); err != nil {
 		t.Errorf("%s: verified: %v; want no error", name, err)

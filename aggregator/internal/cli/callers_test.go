@@ -49,7 +49,7 @@ func (g guests) Verify(_ context.Context, authorization string) (string, error) 
 type unread struct{ t *testing.T }
 
 func (u unread) Read([]byte) (int, error) {
-	u.t.Error("the body of a stranger was read")
+	u.t.Error("the body of a stranger was read, want it left")
 	return 0, errors.New("unread")
 }
 
@@ -263,12 +263,12 @@ func TestEndpoints(t *testing.T) {
 				t.Errorf("status %d, want %d; the answer is %s", rec.Code, tc.want, rec.Body)
 			}
 			if strings.Contains(rec.Body.String(), errBroken.Error()) {
-				t.Error("the answer tells a stranger what failed inside")
+				t.Error("the answer tells a stranger what failed inside, want it kept back")
 			}
 		})
 	}
 	if _, err := fine.Sweeps.Stat(t.Context(), sweep.Names(plan.Sweep).Conclusion()); err != nil {
-		t.Errorf("the pushed sweep was not concluded: %v", err)
+		t.Errorf("the pushed sweep was not concluded, want it to be: %v", err)
 	}
 }
 
@@ -391,6 +391,6 @@ func served(t *testing.T, log string) string {
 			return line.Address
 		}
 	}
-	t.Fatalf("no address in %s", log)
+	t.Fatalf("the log has no address, want one: %s", log)
 	return ""
 }

@@ -199,7 +199,7 @@ func TestKilledAnywhereTheEndIsTheSame(t *testing.T) {
 	survived := false
 	for k := int64(1); !survived; k++ {
 		if k > 60 {
-			t.Fatal("it writes more than 60 objects")
+			t.Fatal("it writes more than 60 objects, want fewer")
 		}
 		for _, landed := range []bool{false, true} {
 			w.models, w.sweeps = blob.Memory(), without(t, trained, sweep.Names(w.plan.Sweep).Ending(),
@@ -243,7 +243,7 @@ func TestWhatComesLateDoesNotCount(t *testing.T) {
 	must.Get(blob.Create(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Cancel(), []byte("{}")))(t)
 	got := w.mustConclude(t)
 	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("another conclusion than the first (-first +got):\n%s", d)
+		t.Errorf("concluded otherwise than at first, want the same (-first +got):\n%s", d)
 	}
 	// An aggregator that has not seen a result that counts reads it.
 	a := w.aggregator()
@@ -267,7 +267,7 @@ func TestARollbackIsNotUndone(t *testing.T) {
 		Why: "it broke", At: w.now}))(t)
 	w.sweeps = without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
 	if d := cmp.Diff(want, w.mustConclude(t)); d != "" {
-		t.Errorf("another conclusion than the first (-first +got):\n%s", d)
+		t.Errorf("concluded otherwise than at first, want the same (-first +got):\n%s", d)
 	}
 	if a, err := reg.Alias(t.Context(), "ctr", "champion"); err != nil || a.Version != 1 {
 		t.Errorf("the champion is version %d (error %v), want 1, to which it was rolled back", a.Version, err)
@@ -510,7 +510,7 @@ func TestADamagedPlanIsNobodysMessage(t *testing.T) {
 		t.Errorf("reconciled beside a damaged plan: error %v, want none", err)
 	}
 	if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Conclusion()); err != nil {
-		t.Errorf("the other sweep was not concluded: %v", err)
+		t.Errorf("the other sweep was not concluded, want it to be: %v", err)
 	}
 }
 

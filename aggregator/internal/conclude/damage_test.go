@@ -157,7 +157,7 @@ func TestAPlanOfAnotherSweepIsHopeless(t *testing.T) {
 	a.Log = slog.New(slog.NewTextHandler(log, nil))
 	for range 3 {
 		if err := a.Reconcile(t.Context()); err != nil {
-			t.Errorf("reconciling: %v", err)
+			t.Errorf("reconciling: got error %v, want none", err)
 		}
 	}
 	if n := strings.Count(log.String(), "a sweep cannot be concluded"); n != 1 {

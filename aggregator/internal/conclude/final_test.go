@@ -164,7 +164,7 @@ func TestTheFinalModelsEncodingIsChecked(t *testing.T) {
 	f.calibrator = judged.calibrator
 	f.encoding, f.levels = must.Get2(a.finalEncoding(t.Context(), w.plan, h))(t)
 	if err := f.compareWithWinner(judged, h, &sweep.FinalModel{}); err != nil {
-		t.Fatalf("as they should be: %v", err)
+		t.Fatalf("as they should be: got error %v, want none", err)
 	}
 
 	f.encoding.Features = slices.Clone(f.encoding.Features)
@@ -526,7 +526,7 @@ func TestFinalOnTheDayAfter(t *testing.T) {
 				"without a final training, %v and %v", i, n.ofJudged, n.Test, old.live, old.Test)
 		}
 		if !reflect.DeepEqual(n.Gate, old.Gate) {
-			t.Errorf("night %d: the gate has seen %+v, and %+v without a final training", i, n.Gate, old.Gate)
+			t.Errorf("night %d: the gate has seen %+v; want %+v, as without a final training", i, n.Gate, old.Gate)
 		}
 		if n.live == old.live {
 			t.Errorf("night %d: the final model's loss tomorrow is %v, that of the judged one; want another", i, n.live)

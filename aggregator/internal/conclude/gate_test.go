@@ -206,7 +206,7 @@ func TestReferenceRows(t *testing.T) {
 	for i, p := range h.testRows {
 		if got.targets.Label[i] != h.test.Label[p.part] || got.sample.Row[i] != h.sample.Row[p.sample] ||
 			got.sample.Column("price").TextOf(i) != h.sample.Column("price").TextOf(p.sample) {
-			t.Fatalf("row %d: label %v, number %d, where the dataset has %v and %d", i, got.targets.Label[i],
+			t.Fatalf("row %d: got label %v, number %d; want %v and %d, as in the dataset", i, got.targets.Label[i],
 				got.sample.Row[i], h.test.Label[p.part], h.sample.Row[p.sample])
 		}
 	}
@@ -222,8 +222,8 @@ func TestReferenceRows(t *testing.T) {
 	thin := got.thinRows(10)
 	if !slices.Equal(got.targets.Weight, full.targets.Weight) || !slices.Equal(got.targets.Group, full.targets.Group) ||
 		len(thin.sample.Row) != 10 || thin.targets.Weight[9] != 90./4 {
-		t.Errorf("weights %v, groups %v; the tenth of ten has weight %v", got.targets.Weight[:3], got.targets.Group[:3],
-			thin.targets.Weight[9])
+		t.Errorf("got weights %v ..., groups %v ..., and the tenth of ten has weight %v; want those kept, and 22.5",
+			got.targets.Weight[:3], got.targets.Group[:3], thin.targets.Weight[9])
 	}
 	for name, bad := range map[string][]byte{"cut": data[:len(data)/2], "empty": nil} {
 		if _, err := decodeReference(bad); err == nil {

@@ -29,7 +29,7 @@ func (w *world) tested(t *testing.T) *metric.Tested {
 	text := must.Get(reg.ReadFile(t.Context(), v, scorer.FileTested))(t)
 	d, err := scorer.DecodeTested(text)
 	if err != nil {
-		t.Fatalf("read the report again: error %v in %s", err, text)
+		t.Fatalf("read the report again: got error %v, want none, in %s", err, text)
 	}
 	if len(text) > 20_000 {
 		t.Errorf("it has %d bytes, expected a few thousand", len(text))

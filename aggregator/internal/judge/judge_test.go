@@ -391,7 +391,7 @@ func TestSentences(t *testing.T) {
 				}
 			}
 			if again := judge.Judge(g, m, e); fmt.Sprint(*again) != fmt.Sprint(*d) {
-				t.Errorf("the same evidence is judged as %+v, then %+v", *d, *again)
+				t.Errorf("the same evidence is judged as %+v, then %+v; want the same", *d, *again)
 			}
 		})
 	}
