@@ -206,7 +206,7 @@ func checkClassNames(names []string) error {
 const MaxClassName = 200
 
 // checkOrder checks the share of negative rows that were kept, which only a binary label may have, and the order of the
-// statistics, without which there may be no tables. The rows of train must be that many copies.
+// statistics, without which there may be no tables. The rows of train must divide into the copies that it states.
 func (m *Manifest) checkOrder() error {
 	if !(m.Negatives >= 0 && m.Negatives < 1) || m.Negatives > 0 && m.Label.Kind != Binary || m.Thinned < 0 {
 		return badManifest("negatives", fmt.Errorf("%v of a %s label, %d rows left out", m.Negatives, m.Label.Kind,

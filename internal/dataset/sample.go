@@ -148,7 +148,8 @@ func (v *Values) encode(offsets, data []byte) {
 	}
 }
 
-// ReadSample decodes and checks the contents of a sample.arrow. It copies the data.
+// ReadSample decodes and checks the contents of a sample.arrow: the row numbers, which ascend, in a first column
+// RowColumn, and then a column for each feature. It copies the data.
 func ReadSample(data []byte) (*Sample, error) {
 	f, err := parseArrow(SampleFile, data)
 	if err != nil {

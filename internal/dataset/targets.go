@@ -90,7 +90,8 @@ func parseTargets(name string, data []byte) (*arrowFile, optional, error) {
 	return nil, optional{}, badFile(name, -1, "its columns are not label, weight, group, values and fold")
 }
 
-// ReadTargets decodes and checks the contents of a targets.arrow, without the manifest. It copies the data.
+// ReadTargets decodes and checks the contents of a targets.arrow, without the manifest. It copies the data. If a fold
+// number is out of range, the targets are returned with the error, and must not be used.
 func ReadTargets(data []byte) (Targets, error) {
 	f, has, err := parseTargets(targetsFile, data)
 	if err != nil {
