@@ -368,16 +368,16 @@ func TestUnripeRowsAreLeftOut(t *testing.T) {
 			"encodings: {order: {delay: 24h}}\n"},
 		"by hash": {"{column: y, matures: 24h, at: ts}",
 			"drop: [ts]\nsplit: {by: hash, key: site, train: 0.8, valid: 0.2}\n", ""},
-		"stated": {"{column: y, matures: 2h, at: ts, as_of: 2026-03-05T21:00:00Z}",
+		"stated": {"{column: y, matures: 2h, at: ts, as_of: TIME}",
 			"drop: [ts]\nsplit: {by: hash, key: site, train: 0.8, valid: 0.2}\n", ""},
 		"in an order": {"{column: y, matures: 24h, at: ts}",
 			"split: {by: hash, key: x, train: 0.8, valid: 0.2}\nencodings: {order: {column: ts}, columns: {site: " +
 				"[rate]}}\n", "delay"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name == "stated" { // 2 hours before it is where 24 hours before the newest row is
+			if name == "stated" { // 2 hours before the stated time is 24 hours before the newest row
 				end := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).Add((rows - 1 - late + 2) * time.Hour)
-				tc.label = strings.Replace(tc.label, "2026-03-05T21:00:00Z", end.Format(time.RFC3339), 1)
+				tc.label = strings.Replace(tc.label, "TIME", end.Format(time.RFC3339), 1)
 			}
 
 			// The whole table, and the table without its late rows.

@@ -18,11 +18,13 @@ import (
 
 // TestKeysOfFewRows: 2,100 rows of train are enough for the search to find a pair of columns, a and b, that only
 // together decide the label. If no pair does, it finds none. With three classes, the pair has a rate for each class
-// that it decides, and one count. Cases that differ in a blank only are the same spec, with and without the pair's
-// effect.
+// that it decides, and one count.
 func TestKeysOfFewRows(t *testing.T) {
-	for what, planted := range map[string]bool{"y": true, "y ": false, "{column: y, kind: classes}": true,
-		"{column: y, kind: classes} ": false} {
+	const binary, classes = "y", "{column: y, kind: classes}"
+	for _, tc := range []struct {
+		label   string // the spec's label
+		planted bool   // the pair has an effect
+	}{{binary, true}, {binary, false}, {classes, true}, {classes, false}} {
 		// Each pair of levels has an effect of its own on the log odds.
 		rng := rand.New(rand.NewPCG(3, 4))
 		var effect [12][12]float64
@@ -36,22 +38,22 @@ func TestKeysOfFewRows(t *testing.T) {
 		for range 3000 {
 			a, o, x := rng.IntN(12), rng.IntN(12), rng.NormFloat64()
 			score := 0.6*x - 1
-			if planted {
+			if tc.planted {
 				score += effect[a][o]
 			}
 			y := 0
 			if rng.Float64() < 1/(1+math.Exp(-score)) {
 				y = 1
 			}
-			if strings.Contains(what, "classes") && rng.IntN(5) == 0 {
-				y = 2
+			if tc.label == classes && rng.IntN(5) == 0 {
+				y = 2 // whatever the pair is
 			}
 			fmt.Fprintf(&b, "%d,a%d,b%d,c%d,d%d,%.3f\n", y, a, o, rng.IntN(40), rng.IntN(6), x)
 		}
 		path := filepath.Join(t.TempDir(), "t.csv")
 		must.Do(t, os.WriteFile(path, []byte(b.String()), 0o644))
 		files := must.Get(table.Expand(path))(t)
-		d := again(t, files, "label: "+what+"\nsplit: {by: random, train: 0.7, valid: 0.1, calib: 0.1, "+
+		d := again(t, files, "label: "+tc.label+"\nsplit: {by: random, train: 0.7, valid: 0.1, calib: 0.1, "+
 			"test: 0.1}\n")
 
 		// Which keys the search found.
@@ -61,9 +63,11 @@ func TestKeysOfFewRows(t *testing.T) {
 				found = append(found, e.Name)
 			}
 		}
-		if want := slices.Contains(found, "a+b"); want != planted || !planted && len(found) > 0 {
-			t.Errorf("%s, with an effect of the pair: %t: the search found %q; want a+b if there is one, else nothing",
-				what, planted, found)
+		if tc.planted && !slices.Contains(found, "a+b") {
+			t.Errorf("label %s, with an effect of the pair: the search found %q, want a+b among them", tc.label, found)
+		}
+		if !tc.planted && len(found) > 0 {
+			t.Errorf("label %s, without an effect of the pair: the search found %q, want nothing", tc.label, found)
 		}
 
 		// Which statistics the pair has.
@@ -75,11 +79,11 @@ func TestKeysOfFewRows(t *testing.T) {
 		}
 		slices.Sort(made)
 		want := []string{"count", "rate"}
-		if strings.Contains(what, "classes") {
+		if tc.label == classes {
 			want = []string{"count", "rate:0", "rate:1"}
 		}
-		if planted && !slices.Equal(made, want) {
-			t.Errorf("%s: the pair has %q, want %q", what, made, want)
+		if tc.planted && !slices.Equal(made, want) {
+			t.Errorf("label %s: the pair has %q, want %q", tc.label, made, want)
 		}
 	}
 }
