@@ -74,7 +74,9 @@ func TestStageShowsTheDataset(t *testing.T) {
 }
 
 // TestSweepFromPlanToWinner: sweep shows its trials as they end, the winner and what became of it. The commands that
-// read an ended sweep agree with it, and a second sweep command submits nothing.
+// read an ended sweep agree with it, and a second sweep command submits nothing. cancel ends the job that still runs,
+// and then has nothing to cancel. A sweep whose plan or conclusion is damaged is listed as unreadable beside the
+// others.
 func TestSweepFromPlanToWinner(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
@@ -250,7 +252,8 @@ func TestLsShowsTheNewestFirst(t *testing.T) {
 	}
 }
 
-// TestRollbackTo: --to goes back past a version, and only to one that was the champion.
+// TestRollbackTo: --to goes back past a version, and only to one that was the champion. If it is that already, nothing
+// changes. A rollback from the first champion is refused, also after others in between.
 func TestRollbackTo(t *testing.T) {
 	w := newWorld(t)
 	w.register(4)

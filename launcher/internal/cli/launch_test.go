@@ -117,6 +117,8 @@ func TestObjectivesAreShown(t *testing.T) {
 
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
 	w.must("sweep", w.file("sweep.yaml", spec), "--id", "night-1")
+
+	// The word is in the header, in each of the four trials' lines, and in the sentence below them.
 	out := w.must("leaderboard", "night-1")
 	if strings.Count(out, "front") != 6 || !strings.Contains(out, "model_bytes") ||
 		!strings.Contains(out, "the winner is picked within 0.1% of the best auc") {
@@ -198,8 +200,9 @@ func TestFitTakesAMachineOfANewAccount(t *testing.T) {
 	}
 }
 
-// TestWatchOfAJobThatIsGone: a restarted local cloud has the sweep's objects but not its job. The watcher soon says how
-// to continue, and so does a launcher that attaches to it.
+// TestWatchOfAJobThatIsGone: a restarted local cloud has the sweep's objects but not its job. The watcher says how to
+// continue once the engine has said three times that the job is gone, which takes seconds of the test's clock. The same
+// sweep command then submits a new job, and attaches to it when it is run again.
 func TestWatchOfAJobThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStagedWorld(t)

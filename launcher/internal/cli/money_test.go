@@ -304,7 +304,8 @@ func TestTheQuoteIsKept(t *testing.T) {
 }
 
 // TestBill: four failed trials of nine minutes begin at ten-minute intervals, so that the machine works for 39 minutes
-// from the first claim to the last end. The bill has the cost of that at the plan's price, the attempts and the quote.
+// (0.650 h) from the first claim, which is as old as the plan, to the last end. The bill has the cost of that at the
+// plan's price, the attempts and the quote.
 func TestBill(t *testing.T) {
 	w := newStagedWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)

@@ -91,7 +91,8 @@ func TestThirtyNights(t *testing.T) {
 		t.Errorf("people heard %+v, expected once that the sweep of the night without its day was not started", heard)
 	}
 
-	// Every staged version is one night's, and three of them lack a day.
+	// Every staged version is one night's. Three of them lack a day: those of the three nights after the missing one,
+	// which still has it among its last four days.
 	records := must.Get(stager.Destination{Store: w.buckets["datasets"]}.Nights(t.Context(), "clicks"))(t)
 	lacking := 0
 	for _, r := range records {
@@ -147,7 +148,9 @@ func TestNightlyFlags(t *testing.T) {
 }
 
 // TestNights: nights lists a model's nights with their verdicts, the champion's age, and how many nights in a row have
-// not replaced it. Without a name, nights and other commands show the newest sweep. Moving an alias needs --why.
+// not replaced it; with --days 1 those since a day ago, which are two here. A scheduled sweep is the night of its slot.
+// Lists of versions name the metric. Without a name, nights and other commands show the newest sweep, and leaderboard
+// says which one that is. Moving an alias needs --why, which must not be blank.
 func TestNights(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)

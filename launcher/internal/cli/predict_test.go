@@ -310,7 +310,8 @@ func usualInputs(t *testing.T, dir string, ds *dataset.Dataset) []byte {
 }
 
 // TestStageTellsOfIDs: staging says how frequent ids are, how many levels there are, and which columns are useless. Its
-// advice, drop: [...], can be pasted into the spec, and then it is not given again.
+// advice, drop: [...], can be pasted into the spec, and then it is not given again. Every twelfth of 6,000 rows has the
+// ip 10.9.9.9 (8.3 %), and every fiftieth an amount of -999999, which looks like a mark of missing values.
 func TestStageTellsOfIDs(t *testing.T) {
 	w := newWorld(t)
 	rng := rand.New(rand.NewPCG(3, 1))

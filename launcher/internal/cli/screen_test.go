@@ -181,7 +181,8 @@ func TestReport(t *testing.T) {
 		filepath.Join(w.dir, "no", "folder.html"))
 }
 
-// TestANameOfSeveralKinds: the page is that of the first kind, and the others are named.
+// TestANameOfSeveralKinds: of a name that a sweep and a dataset have, report writes the sweep's page, and a note names
+// the dataset. There is no note if the kind is given, or if only one thing has the name.
 func TestANameOfSeveralKinds(t *testing.T) {
 	w := newStagedWorld(t)
 	w.register(1)
@@ -265,7 +266,8 @@ func TestConsoleRefuses(t *testing.T) {
 }
 
 // TestTried: the leaderboard says why a trial was tried, and why it was stopped at a rung. status counts stopped
-// trials, and those that are paused at a rung, and does not count them as failed or running.
+// trials, and those that are paused at a rung, and does not count them as failed or running. Rungs are a ninth and a
+// third of the 100 trees, since eta is 3.
 func TestTried(t *testing.T) {
 	w := newStagedWorld(t)
 	spec := strings.Replace(sweepYAML, "search: {random: {num_leaves: {log_int: [4, 40]}}}",

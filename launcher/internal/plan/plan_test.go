@@ -382,8 +382,8 @@ func TestAliasesDrawWhatTheyDrew(t *testing.T) {
 }
 
 // TestHeldOutRowsOfOneClass: a plan is refused if the rows that select, calibrate or judge are all of one class. If
-// calib and test are folds of valid, which keeps two tenths at least, five positive rows are enough and four are too
-// few.
+// calib and test are folds of valid, the smallest part is two tenths of it: of five positive rows one is expected
+// there, which is enough, and of four fewer. Each split has a million rows.
 func TestHeldOutRowsOfOneClass(t *testing.T) {
 	for name, tc := range map[string]struct {
 		splits []string

@@ -205,7 +205,8 @@ var errCrash = errors.New("crash")
 
 // TestTooFewMachines: a job that has less than half of its machines after the spec's time is replaced by the next,
 // which is submitted only after it has ended. A job with half of them continues; so does one with any, if the quota of
-// all regions is used up. Here 8 tasks run on 4 machines, and of pending tasks each pair lacks a machine.
+// all regions is used up. Here 8 tasks run on 4 machines, two on each. With 5 tasks pending two machines are there, one
+// of which has a single task. With 6 there is one, too few; with 7, too, but then the quota is that of all regions.
 func TestTooFewMachines(t *testing.T) {
 	for pending, want := range map[int][]string{0: nil, 5: nil, 6: {"nightly-1-f1"}, 7: nil, 8: {"nightly-1-f1"}} {
 		few := engine.JobStatus{State: engine.Running, Began: true, Tasks: engine.Tasks{Waiting: pending},

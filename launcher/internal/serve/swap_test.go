@@ -113,7 +113,7 @@ func TestSwapsUnderLoad(t *testing.T) {
 	// A server, and a watcher that is started again whenever it is killed.
 	promote(t, reg, 1)
 	var answered, killed atomic.Int64
-	away.slow = func(ctx context.Context) { // as long as some requests take, once there are any
+	away.slow = func(ctx context.Context) { // until 20 more requests are answered; not before there are any
 		for late := answered.Load() + 20; late > 20 && answered.Load() < late && ctx.Err() == nil; {
 			runtime.Gosched()
 		}
@@ -181,7 +181,7 @@ func TestSwapsUnderLoad(t *testing.T) {
 		until(t, "the requests of this swap are answered", func() bool {
 			return answered.Load() >= requests*int64(i)/int64(swaps) || t.Failed()
 		})
-		away.every.Store([]int64{0, 29, 13}[i%3])
+		away.every.Store([]int64{0, 29, 13}[i%3]) // no read fails, or one of 29, or one of 13
 		if i%4 == 3 {
 			promote(t, reg, 4)
 			got := state(t, s)
