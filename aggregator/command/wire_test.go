@@ -19,7 +19,8 @@ func TestAWebhookIsAChannel(t *testing.T) {
 			RegistryBucket: t.TempDir(), Engine: environment.EngineSlurm}
 		env.Verdicts.Webhook, env.Verdicts.WebhookFormat = webhook, notify.WebhookSlack
 		b := must.Get(connect(t.Context(), env))(t)
-		if must.Do(t, b.Close()); len(b.Channels) != want {
+		must.Do(t, b.Close())
+		if len(b.Channels) != want {
 			t.Errorf("with the webhook %q: %d channels, want %d", string(webhook), len(b.Channels), want)
 		}
 	}

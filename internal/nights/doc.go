@@ -14,6 +14,7 @@
 //	Compare            compare.go: tonight's numbers against the range of each over recent nights:
 //	  itself, first    compare_first.go: copies, columns that duplicate others
 //	  columns, rows    compare_columns.go, compare_volume.go: what is missing, repeated, late
-//	  values, labels   compare_values.go, compare_labels.go: what has moved by more than it ever did
+//	  values, labels   compare_values.go, within.go, compare_labels.go, segments.go: what has moved by more than it
+//	                   ever did, in all rows, in those with one level, and in parts of the table
 //	Finding, Record    finding.go, record.go: what is said of it, and kept for the next night
 package nights

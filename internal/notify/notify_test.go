@@ -74,7 +74,7 @@ func TestOnlyWhatAChannelWants(t *testing.T) {
 		t.Error("Tell returned false, want true: each channel that wants it was told")
 	}
 	if got := slices.Collect(maps.Keys(heard)); !slices.Equal(got, []string{"topic sweep/night-1/concluded"}) {
-		t.Errorf("heard %v; the webhook wants what is blocked only", got)
+		t.Errorf("heard %v; want the topic's message alone, as the webhook wants what is blocked only", got)
 	}
 }
 

@@ -21,7 +21,8 @@ const (
 	chanceErrors = 2.33
 )
 
-// earlierRatio bounds the sum of predictions over the sum of labels on rows of earlier nights.
+// earlierRatio bounds the sum of predictions over the sum of labels on rows of earlier nights: 3/4 and its inverse,
+// rounded up.
 var earlierRatio = [2]float64{0.75, 1.3334}
 
 // calibration adds the checks that probabilities are right: their sum, over their range (the calibration error), and

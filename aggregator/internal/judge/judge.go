@@ -1,7 +1,8 @@
 // Package judge decides whether a new model may become the champion, the version in production, from predictions alone:
 // it reads nothing, and the same evidence gives the same verdict. It has three parts, each of which gives a reason in a
 // sentence: selection (is it no worse than the champion, beyond chance), calibration (are its probabilities right) and
-// balance (does no column carry the model by itself). A version is sound if nothing was found to be wrong with it.
+// balance (does no column carry the model by itself). Labels that the latest sound version predicts far worse than
+// those of earlier nights block the new one before that. A version is sound if nothing was found to be wrong with it.
 package judge
 
 import (
