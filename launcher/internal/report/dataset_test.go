@@ -171,7 +171,8 @@ func TestAGoneJobIsToldEverywhere(t *testing.T) {
 }
 
 // TestNightsOfOneDay: two nights of one day are told apart by when they were made, on the model's page and in `nights`.
-// A night alone on its day has only the day.
+// A night alone on its day has only the day. Times are in UTC, an hour later than here, and sweeps are planned an hour
+// after their table was staged: the first of 02:00 was made at 04:00.
 func TestNightsOfOneDay(t *testing.T) {
 	sweeps := blob.Memory()
 	at := time.Date(2026, 11, 20, 2, 0, 0, 0, time.FixedZone("", -3600))

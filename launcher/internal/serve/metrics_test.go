@@ -278,7 +278,7 @@ func (s shape) write(tb testing.TB, seed uint64) string {
 	for range s.rows {
 		label, cells := s.row(rng)
 		class := fmt.Sprint(label)
-		if len(s.classes) > 0 {
+		if len(s.classes) > 0 { // the first class for 0, any of the others for 1
 			class = `"` + strings.ReplaceAll(s.classes[label*(1+rng.IntN(len(s.classes)-1))], `"`, `""`) + `"`
 		}
 		fmt.Fprintf(w, "%s,%s\n", class, strings.Join(cells, ","))
@@ -299,7 +299,8 @@ func (s shape) names() []string {
 	return names
 }
 
-// row draws a row: cells of ids, of which few are frequent, and of numbers. Both shift the chance of the label 1.
+// row draws a row: cells of ids, of which few are frequent, and of numbers. Both add to a score. The label is 1 with
+// the chance score^2 / (1 + score^2) if the score is above 0, else never.
 func (s shape) row(rng *rand.Rand) (label int, cells []string) {
 	score := -1.0
 	for i := range s.ids {
