@@ -58,8 +58,8 @@ The time is that of scoring all rows that are already in memory.`,
 	return cmd
 }
 
-// run scores all rows and measures that alone: reading, parsing and writing are not in its seconds. Values that do not
-// make whole rows of the model's features are a usage error.
+// run scores all rows and measures that alone: reading, parsing and writing are not in its seconds. A file
+// without values, or whose values do not make whole rows of the model's features, is a usage error.
 func (o *predictOptions) run() (*predicted, error) {
 	text, err := os.ReadFile(o.model)
 	if err != nil {

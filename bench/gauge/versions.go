@@ -26,7 +26,8 @@ type versionResult struct {
 	Raw     []float64 `json:"raw,omitempty"`
 	Scores  []float64 `json:"scores,omitempty"`
 	Memory  int       `json:"memory"` // KiB, the most that the process has had so far
-	// Odd is set if the scores cannot be written as JSON: some are not finite.
+	// Odd is set if there are no scores to compare. It is "input" if a row does not fit the version's features, and the
+	// scores as text if JSON cannot hold them because some are not finite.
 	Odd string `json:"odd,omitempty"`
 }
 
@@ -55,7 +56,8 @@ refused, or what it predicts. python/tests/fuzz.py compares that with the Python
 					return err
 				}
 				result.Memory = peakMemory()
-				if err := json.NewEncoder(out).Encode(result); err != nil { // JSON has no infinity and no NaN
+				// JSON has no infinity and no NaN: such scores go out as text.
+				if err := json.NewEncoder(out).Encode(result); err != nil {
 					result = versionResult{Odd: fmt.Sprint(result.Raw, result.Scores)}
 					if err := json.NewEncoder(out).Encode(result); err != nil {
 						return err

@@ -31,7 +31,7 @@ func Create(path string, perm fs.FileMode) (*Pending, error) {
 		name := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+strconv.FormatUint(rand.Uint64(), 10))
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
 		if errors.Is(err, fs.ErrExist) {
-			continue
+			continue // another file has drawn the same digits
 		}
 		if err == nil && kept {
 			err = f.Chmod(perm) // OpenFile has applied the umask

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Rename is os.Rename, which it repeats for about two seconds while the file is in use: Windows does not replace a file
+// Rename is os.Rename, which it repeats for about one second while the file is in use: Windows does not replace a file
 // that another process has open, as virus scanners do.
 func Rename(from, to string) error {
 	for wait := time.Millisecond; ; wait *= 2 {

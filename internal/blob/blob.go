@@ -40,8 +40,9 @@ type Attrs struct {
 	Updated    time.Time
 }
 
-// Range is the part of an object to read: from byte Offset, Length bytes or, if Length is 0, to the end. A Generation
-// other than 0 requires that generation; if it is not the current one, the error is ErrNotExist.
+// Range is the part of an object to read: from byte Offset, Length bytes or, if Length is 0, to the end. What lies
+// behind the end is left out, so a range that begins there is empty; that is no error. Negative numbers are one. A
+// Generation other than 0 requires that generation; if it is not the current one, the error is ErrNotExist.
 type Range struct {
 	Offset     int64
 	Length     int64

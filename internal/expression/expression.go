@@ -210,7 +210,7 @@ func translate(text string, err error) error {
 type checker struct {
 	text  string
 	known []string
-	any   bool // a name may be any
+	any   bool // names need not be in known
 	used  map[string]bool
 	parts int // seen so far
 }
@@ -255,11 +255,11 @@ func (c *checker) check(node ast.Node) (x float64, constant bool, err error) {
 				strings.Join(binaryOperators, " "))
 		}
 		var parts []float64
-		if parts, constant, err = c.checkAll(n.Left, n.Right); constant {
-			op := operators[n.Operator]
-			if constant = op.gives == number; constant {
-				x = op.of(parts[0], parts[1])
-			}
+		parts, constant, err = c.checkAll(n.Left, n.Right)
+		op := operators[n.Operator] // none for "in", which gives a condition, too
+		constant = constant && op.gives == number
+		if constant {
+			x = op.of(parts[0], parts[1])
 		}
 
 	case *ast.ConditionalNode:
@@ -320,9 +320,12 @@ func (c *checker) checkCall(n ast.Node, name string, args []ast.Node) (x float64
 		return 0, false, c.errorf(n, "unknown function %.60q%s", name, strictyaml.Suggest(name, FunctionNames()))
 	}
 	f := functions()[i]
+	takes := "one"
+	if f.fold != nil {
+		takes = "one or more"
+	}
 	if len(args) == 0 || len(args) > 1 && f.fold == nil {
-		return 0, false, c.errorf(n, "%s with %d arguments; it takes %s", name, len(args),
-			map[bool]string{true: "one or more", false: "one"}[f.fold != nil])
+		return 0, false, c.errorf(n, "%s with %d arguments; it takes %s", name, len(args), takes)
 	}
 
 	values, constant, err := c.checkAll(args...)

@@ -37,6 +37,7 @@ func CompileRows(text string) (*PerRow, error) {
 	if _, _, err := c.check(tree.Node); err != nil {
 		return nil, err
 	}
+	// Compiled as it was written, so that errors have places in this text.
 	r := &PerRow{Names: slices.Sorted(maps.Keys(c.used))}
 	if _, err = r.compile(&c, tree.Node, number); err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func CompileRows(text string) (*PerRow, error) {
 func (r *PerRow) Of(row []float64) float64 { return r.value(row) }
 
 // compile turns a part of a tree that c has checked into a closure. It is an error if the part does not give what is
-// wanted, a number or a condition.
+// wanted, a number or a condition. A text or a list gives neither.
 func (r *PerRow) compile(c *checker, node ast.Node, want kind) (out closure, err error) {
 	gives := number // the kind of what the part gives
 	switch n := node.(type) {
@@ -73,9 +74,13 @@ func (r *PerRow) compile(c *checker, node ast.Node, want kind) (out closure, err
 		}
 		var x closure
 		x, err = r.compile(c, n.Node, gives)
-		invert := func(row []float64) float64 { return 1 - x(row) }
-		out = map[string]closure{"+": x, "-": func(row []float64) float64 { return -x(row) }, "!": invert,
-			"not": invert}[n.Operator]
+		out = x // of "+"
+		switch n.Operator {
+		case "-":
+			out = func(row []float64) float64 { return -x(row) }
+		case "!", "not":
+			out = func(row []float64) float64 { return 1 - x(row) }
+		}
 	case *ast.BinaryNode:
 		gives, out, err = r.compileBinary(c, n)
 	case *ast.ConditionalNode: // gives what both its branches give
@@ -141,8 +146,9 @@ func indicator(yes bool) float64 {
 	return 0
 }
 
-// operators are the binary operators by name. The conversion float64(a * b) makes Go round a product before anything is
-// added to it; some processors would otherwise fuse the two, and give other bits.
+// operators are the binary operators by name. Conditions are 1 or 0, so the lesser of two is "and", the greater "or".
+// The conversion float64(a * b) makes Go round a product before anything is added to it; some processors would
+// otherwise fuse the two, and give other bits.
 var operators = map[string]struct {
 	takes, gives kind
 	of           func(a, b float64) float64
@@ -184,6 +190,7 @@ func (r *PerRow) compileBinary(c *checker, n *ast.BinaryNode) (gives kind, out c
 		}, err
 	}
 	op := operators[n.Operator]
+	// The exponent has passed a check before. It is checked again, with a fresh count of parts, only for its value.
 	if n.Operator == "^" || n.Operator == "**" {
 		power, constant, _ := (&checker{any: true, used: c.used}).check(n.Right)
 		if !constant || power != math.Trunc(power) || math.Abs(power) > maxPower {

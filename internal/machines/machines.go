@@ -109,7 +109,7 @@ func (t Type) CheckDisks(n int) error {
 	switch {
 	case len(t.Disks) == 0:
 		return problem.New(problem.Input, "%s takes no local SSD, where the dataset has to lie; use a type that does, "+
-			"such as n2-highmem-%d", t.Name, min(t.VCPUs, 128))
+			"such as n2-highmem-%d", t.Name, min(t.VCPUs, 128)) // the largest n2 has 128
 	case slices.Contains(t.Disks, n):
 		return nil
 	case t.BuiltIn:

@@ -99,8 +99,8 @@ func ReadPrices(file string, data []byte) (Prices, error) {
 			seen[key] = true
 		}
 
-		if err := checkDate(e.Date); err != nil {
-			return nil, doc.Errorf(at+".date", "%v", err)
+		if _, err := time.Parse(time.DateOnly, e.Date); err != nil {
+			return nil, doc.Errorf(at+".date", "date %.40q: write YYYY-MM-DD", e.Date)
 		}
 		for _, m := range []struct {
 			name string
@@ -128,13 +128,6 @@ func (r *Rate) check() error {
 		if !(part.usd > 0) || part.usd > maxRate {
 			return fmt.Errorf("%s is %v: use a price above 0, up to %d", part.name, part.usd, maxRate)
 		}
-	}
-	return nil
-}
-
-func checkDate(s string) error {
-	if _, err := time.Parse(time.DateOnly, s); err != nil {
-		return fmt.Errorf("date %.40q: write YYYY-MM-DD", s)
 	}
 	return nil
 }

@@ -41,8 +41,8 @@ func (p *sweepPage) answer() answer {
 	w := p.Winner // with the conclusion, also of a sweep that ended without a winner
 	switch {
 	case w == nil: // it has not ended
-		return answer{map[bool]string{false: answerOpen, true: answerNone}[p.State == Interrupted],
-			fmt.Sprintf("%s: %d of %s ended", capital(p.State), p.Done, english.Plural(p.Of, "trial", ""))}
+		return answer{plot.Either(p.State == Interrupted, answerNone, answerOpen), fmt.Sprintf("%s: %d of %s ended",
+			capital(p.State), p.Done, english.Plural(p.Of, "trial", ""))}
 	case w.Outcome == sweep.OutcomeCancelled:
 		return answer{answerNone, "Cancelled"}
 	case w.Outcome != sweep.OutcomeWinner && p.CommonFailure() != "":
@@ -102,8 +102,8 @@ func (p pace) Seconds() float64 {
 }
 
 // clock writes the time in so many seconds after asOf, at which a running sweep will end, as an HTML element: only the
-// hour and minute if the end is within half a day, else with the date. The attribute data-ago="clock" tells the script
-// to keep it up to date.
+// hour and minute if the end is within half a day, else with the date. That holds for the latest likely end, too,
+// unless the budget ends the sweep before. The attribute data-ago="clock" tells the script to keep it up to date.
 func clock(asOf time.Time, p pace, seconds float64) template.HTML {
 	t := asOf.Add(time.Duration(seconds * float64(time.Second))).Round(time.Minute)
 	if seconds > 12*3600 || p.Left.High > 12*3600 && !p.Over() {
@@ -137,7 +137,8 @@ type testNumber struct {
 // Times says how many times the base rate the metric is; it is empty for metrics that are not compared with that.
 func (n testNumber) Times() string { return sweep.TimesBase(n.Name, n.Test, n.Alone) }
 
-// OnTest returns at most two metrics of the winner on test: the sweep's, and the one by which the gate judged it. Where
+// OnTest returns at most two metrics of the winner on test: the sweep's, and the one by which the gate judged it. Those
+// that are not known are left out. The sweep must have ended, with a Winner. Where
 // a final training on all rows was registered, the numbers are those of the winning trial, and the titles say so: the
 // final model has seen the test rows.
 func (p *sweepPage) OnTest() (all []testNumber) {

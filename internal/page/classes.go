@@ -78,11 +78,11 @@ func newClassView(all []metric.Class) *classView {
 	v.Recall = fmt.Sprintf("%s of %s test rows%s have the class that is predicted as likeliest. The mean recall of %s "+
 		"is %s. Recall: how many of a class's test rows are predicted as it. Precision: how many of those that are "+
 		"predicted as it belong to it.", plot.Percent.Format(right/total), comma(rows),
-		map[bool]string{true: ", by their weights,"}[v.Weighted], english.Plural(present, "class", "classes"),
+		plot.Either(v.Weighted, ", by their weights,", ""), english.Plural(present, "class", "classes"),
 		plot.Percent.Format(recall/float64(present)))
 	if never > 0 {
-		v.Recall += fmt.Sprintf(" %s never predicted.", map[bool]string{true: "1 class is",
-			false: strconv.Itoa(never) + " classes are"}[never == 1])
+		v.Recall += fmt.Sprintf(" %s never predicted.", plot.Either(never == 1, "1 class is",
+			strconv.Itoa(never)+" classes are"))
 	}
 	if len(all) > mostListedClasses {
 		v.Recall += fmt.Sprintf(" Listed are the %d with the most rows.", mostListedClasses)

@@ -74,7 +74,8 @@ func (s *DatasetPage) Write(w io.Writer) error {
 			p.Rate, p.Predicted = "share of "+n.Positive, n.Positive
 		}
 		p.Dated = p.Dated || n.Day != ""
-		p.Calibrated, p.Quiet = p.Calibrated || !math.IsNaN(n.Ratio), p.Quiet && len(n.Findings) == 0
+		p.Calibrated = p.Calibrated || !math.IsNaN(n.Ratio)
+		p.Quiet = p.Quiet && len(n.Findings) == 0
 	}
 	p.Answer, p.Trends, p.Drifts = p.answer(), p.trends(), p.drifts()
 	if s.Table != nil {
@@ -115,12 +116,13 @@ func (n *Night) Class() string {
 // NightsHead is what the table of nights begins with.
 func (p *datasetPage) NightsHead() heading {
 	h := newHeading("nights", "Nights, newest first", "", "night", "version", "staging", "rows#", p.Rate+"#", "sweep",
-		"verdict", cmp.Or(p.Metric, "metric")+"#", "calibration#", "why", "staged")
-	if !p.Dated { // without "staged", as the night's day is when it was staged
-		h.Names = slices.Delete(h.Names, 10, 11)
+		"verdict", cmp.Or(p.Metric, "metric")+"#")
+	if p.Calibrated {
+		h.Names = append(h.Names, "calibration#")
 	}
-	if !p.Calibrated { // without "calibration#"
-		h.Names = slices.Delete(h.Names, 8, 9)
+	h.Names = append(h.Names, "why")
+	if p.Dated { // otherwise a night's first cell is when it was staged
+		h.Names = append(h.Names, "staged")
 	}
 	return h
 }
@@ -204,18 +206,18 @@ func (p *datasetPage) holds() Listed {
 	columns := slices.Clone(p.Stats)
 	slices.SortStableFunc(columns,
 		func(a, b nights.Column) int { return cmp.Or(cmp.Compare(b.AUC, a.AUC), cmp.Compare(a.Name, b.Name)) })
-	rate := func(rate float64) string {
+	inParentheses := func(rate float64) string {
 		if math.IsNaN(rate) {
 			return ""
 		}
 		return " (" + plot.Plain.Format(rate) + ")"
 	}
-	alone := "AUC alone"
+	aloneHead := "AUC alone"
 	if p.Table.Label.Kind == dataset.Regression {
-		alone = "large labels told from small" // the share of pairs of rows that the column puts in the right order
+		aloneHead = "large labels told from small" // the share of pairs of rows that the column puts in the right order
 	}
 
-	t := Listed{"What the columns hold", []string{"column", "kind", "values", "missing", alone, "holds"}, nil}
+	t := Listed{"What the columns hold", []string{"column", "kind", "values", "missing", aloneHead, "holds"}, nil}
 	for _, k := range columns {
 		alone := ""
 		if k.AUC > 0 {
@@ -228,14 +230,15 @@ func (p *datasetPage) holds() Listed {
 			// the middle and the highest range.
 			for i, q := range []int{0, n / 4, n / 2, 3 * n / 4, n} {
 				text := plot.Plain.Format(k.Quantiles[q])
-				if q = min(q, n-1); i%2 == 0 && q < len(k.Rates) {
-					text += rate(k.Rates[q])
+				q = min(q, n-1) // the last quantile ends the last range
+				if i%2 == 0 && q < len(k.Rates) {
+					text += inParentheses(k.Rates[q])
 				}
 				parts = append(parts, text)
 			}
 		} else {
 			for _, l := range k.Levels[:min(len(k.Levels), mostLevels)] {
-				parts = append(parts, cmp.Or(l.Text, `""`)+" "+plot.Percent.Format(l.Share)+rate(l.Rate))
+				parts = append(parts, cmp.Or(l.Text, `""`)+" "+plot.Percent.Format(l.Share)+inParentheses(l.Rate))
 			}
 		}
 		t.Rows = append(t.Rows, []string{k.Name, string(k.Kind), comma(k.Distinct), plot.Percent.Format(k.Missing),

@@ -7,6 +7,7 @@ import (
 
 	"coppice/internal/metric"
 	"coppice/internal/nights"
+	"coppice/internal/page/plot"
 	"coppice/internal/sweep"
 )
 
@@ -109,7 +110,8 @@ func (i *Index) Write(w io.Writer) error {
 		if s.Running && !s.Asks.Stopped {
 			p.Running = append(p.Running, s)
 		}
-		if s.Asks.Sweep, s.Asks.OverBudget = s.ID, s.Pace().Over(); s.Running && s.Asks.Due() {
+		s.Asks.Sweep, s.Asks.OverBudget = s.ID, s.Pace().Over()
+		if s.Running && s.Asks.Due() {
 			p.Asked = append(p.Asked, s)
 		}
 	}
@@ -192,7 +194,7 @@ func (s IndexSweep) Word() string {
 	if s.Verdict != "" {
 		return sweep.VerdictWords(s.Verdict)
 	}
-	return words(map[bool]string{false: s.State, true: Interrupted}[s.Asks.Stopped])
+	return words(plot.Either(s.Asks.Stopped, Interrupted, s.State))
 }
 
 // Pace is that of a running sweep; what it has spent is about.

@@ -24,7 +24,8 @@ type Listed struct {
 }
 
 // heading returns the table's heading for a page. Its id is made of the title's first word. Every column but the first
-// that holds only numbers gets a # behind its name, by which it sorts and aligns as numbers.
+// that holds only numbers gets a # behind its name, by which it sorts and aligns as numbers. An empty cell counts as a
+// number.
 func (t Listed) heading() heading {
 	h := heading{ID: "t-" + strings.ToLower(strings.Fields(t.Title)[0]), Title: t.Title, Names: slices.Clone(t.Head)}
 	for i := range h.Names {
@@ -277,7 +278,8 @@ func (s *Sweep) Leaderboard(most int) Listed {
 		brief = append(brief, paramKey(i))
 	}
 	columns := slices.DeleteFunc(slices.Clone(p.Board), func(c boardColumn) bool {
-		return most > 0 && !slices.Contains(brief, c.Key) && !strings.HasPrefix(c.Key, "g") || c.Key == "cost"
+		wanted := most == 0 || slices.Contains(brief, c.Key) || strings.HasPrefix(c.Key, "g")
+		return !wanted || c.Key == "cost"
 	})
 	t := Listed{Title: "Trials"}
 	for _, c := range columns {

@@ -62,7 +62,8 @@ type uses struct {
 // newUses makes the rows that show what a model makes of its features. It prefers the effects (SHAP values), since they
 // say in which direction a feature moves predictions; without any, it takes the gains in features.
 func newUses(effects []Effect, features []Importance) (u uses) {
-	if u.Moving = effectRows(effects); u.Moving == nil {
+	u.Moving = effectRows(effects)
+	if u.Moving == nil {
 		u.Used, u.MadeOf = used(features)
 	} else {
 		u.Shap = len(effects[0].Shap)
@@ -142,7 +143,7 @@ func effectRows(effects []Effect) (rows []effectRow) {
 			}
 		}
 		switch {
-		case all == 0: // no value has a rank
+		case all == 0: // no value has a rank, or none has an effect
 			r.Way = "by category"
 		case up > all/2:
 			r.Way = "higher values raise"

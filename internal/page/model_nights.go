@@ -105,7 +105,7 @@ func (n ModelNight) Word() string {
 func (n ModelNight) Counts() bool { return n.Verdict != "" && n.Verdict != sweep.VerdictCancelled }
 
 // nights fills what the page says above the nights: Promoted, how many of them made the champion; Since and Became,
-// when and how the present champion became it; and Answer.
+// when and how the present champion became it, which stay empty without one; and Answer.
 func (p *modelPage) nights() {
 	for _, n := range p.Nights {
 		if n.Verdict == sweep.VerdictPromoted {

@@ -286,7 +286,8 @@ func cleaned[T any](view *T) *T {
 }
 
 // cleanCopy copies a value and all that it points to, and cleans the strings on the way; the original stays as it is.
-// Keys of maps are cleaned, too. Unexported fields are copied as they are, because reflection cannot set them.
+// Keys of maps and what interfaces hold are cleaned, too. Unexported fields are copied as they are, because reflection
+// cannot set them.
 func cleanCopy(v reflect.Value) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	switch v.Kind() {
@@ -296,6 +297,10 @@ func cleanCopy(v reflect.Value) reflect.Value {
 		if !v.IsNil() {
 			out.Set(reflect.New(v.Type().Elem()))
 			out.Elem().Set(cleanCopy(v.Elem()))
+		}
+	case reflect.Interface:
+		if !v.IsNil() {
+			out.Set(cleanCopy(v.Elem()))
 		}
 	case reflect.Slice:
 		if !v.IsNil() {
@@ -338,9 +343,10 @@ func cleanText(text string) string {
 	}
 
 	var b strings.Builder
-	n := 0
+	n := 0 // characters of text so far
 	for _, r := range text {
-		if n++; n > longest {
+		n++
+		if n > longest {
 			b.WriteString("…")
 			break
 		}

@@ -38,13 +38,14 @@ func (p *Differing) Of(own sweep.Params) sweep.Params {
 	}
 	out := sweep.Params{}
 	for i, name := range p.features.Names() {
-		out[name] = map[bool]string{true: "with", false: "without"}[kept[i]]
+		out[name] = plot.Either(kept[i], "with", "without")
 	}
 	return out
 }
 
-// Differ finds the parameters that differ between the trials of a plan. A parameter that is not a number in every trial
-// that has it is shown by categories. A numeric one has a logarithmic axis if the search draws it so.
+// Differ finds the parameters that differ between the trials of a plan: those with two values or more, as text, among
+// the trials that have them. Trials that refit another one are left out. A parameter that is not a number in every
+// trial that has it is shown by categories. A numeric one has a logarithmic axis if the search draws it so.
 func Differ(p *sweep.Plan) *Differing {
 	out := &Differing{features: p.Spec.Search.Features}
 	texts := map[string]map[string]bool{} // for each parameter the values it has, as text

@@ -274,9 +274,9 @@ func (p *sweepPage) rankTrials() {
 
 	// Trials with a score come first, the best of them at the top. Of equal scores the smaller model is better. Those
 	// without a score follow by number.
-	last := func(t *TrialRow) int { return map[bool]int{false: 1}[t.scored()] }
+	group := func(t *TrialRow) int { return plot.Either(t.scored(), 0, 1) }
 	slices.SortStableFunc(p.Ranked, func(a, b *TrialRow) int {
-		if c := cmp.Compare(last(a), last(b)); c != 0 || !a.scored() {
+		if c := cmp.Compare(group(a), group(b)); c != 0 || !a.scored() {
 			return cmp.Or(c, cmp.Compare(a.Number, b.Number))
 		}
 		return cmp.Or(cmp.Compare(p.loss(a), p.loss(b)), cmp.Compare(a.Trees, b.Trees), cmp.Compare(a.Number, b.Number))
@@ -319,11 +319,11 @@ type boardColumn struct {
 	decimals  int  // behind the point, where all have as many; else 0
 }
 
-// Cell writes a trial's value in the column as text. A trial without a score shows no rank: its Standing only says
-// where it is listed.
+// Cell writes a trial's value in the column as text. A trial without a score shows no rank, because its Standing only
+// says where it is listed: "final" if it is the final training, else a hyphen.
 func (c boardColumn) Cell(t *TrialRow) string {
 	if c.Key == "rank" && !t.scored() {
-		return map[bool]string{true: "final", false: "-"}[t.Final]
+		return plot.Either(t.Final, "final", "-")
 	}
 	if v, ok := c.of(t).(float64); ok && c.decimals > 0 && t.scored() {
 		return strconv.FormatFloat(v, 'f', c.decimals, 64)
@@ -381,7 +381,7 @@ func (p *sweepPage) columns() {
 	params, most := p.byWeight(), min(mostMatter, len(p.Params))
 	param := func(i int) {
 		q := p.Params[i]
-		class := map[bool]string{true: "n"}[q.Categories == nil]
+		class := plot.Either(q.Categories == nil, "n", "")
 		column(paramKey(i), q.Name, class, plot.Plain, func(t *TrialRow) any { return q.value(t.Values[i]) })
 	}
 	for _, i := range params[:most] {
@@ -404,8 +404,7 @@ func (p *sweepPage) columns() {
 		})
 	}
 	if len(p.Goals) > 0 {
-		mark := map[bool]string{true: "front"}
-		column("front", "front", "", plot.Plain, func(t *TrialRow) any { return mark[t.Front] })
+		column("front", "front", "", plot.Plain, func(t *TrialRow) any { return plot.Either(t.Front, "front", "") })
 	}
 	for _, i := range params[most:] {
 		param(i)
@@ -476,7 +475,7 @@ func (p *sweepPage) BestScore() float64 {
 func (p *sweepPage) Better() string { return better(p.Maximize) }
 
 func better(maximize bool) string {
-	return map[bool]string{true: "higher is better", false: "lower is better"}[maximize]
+	return plot.Either(maximize, "higher is better", "lower is better")
 }
 
 // StateWord returns the words for the sweep's verdict, or for its state if it has not ended: the same as in the

@@ -57,13 +57,13 @@ func (w *Winner) alone(name string) float64 { return orNaN(w.Tested.OfConstant(n
 
 // used returns the features that some split of the model uses, at most mostFeatures of them, and a sentence that sums
 // them up. features has all of the model's, the one of the largest gain first.
-func used(features []Importance) (used []Importance, text string) {
-	used = slices.DeleteFunc(slices.Clone(features), func(f Importance) bool { return f.Splits == 0 })
-	if len(used) > 0 {
+func used(features []Importance) (kept []Importance, text string) {
+	kept = slices.DeleteFunc(slices.Clone(features), func(f Importance) bool { return f.Splits == 0 })
+	if len(kept) > 0 {
 		text = fmt.Sprintf("%d of %d features are used; %s contributes most. By the share of the gain of all splits: "+
-			"there are no SHAP values.", len(used), len(features), used[0].Feature)
+			"there are no SHAP values.", len(kept), len(features), kept[0].Feature)
 	}
-	return used[:min(len(used), mostFeatures)], text
+	return kept[:min(len(kept), mostFeatures)], text
 }
 
 // mostFeatures is how many features a table of importances has.

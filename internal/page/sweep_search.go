@@ -18,8 +18,9 @@ var goalUnits = map[string]plot.Unit{"model_bytes": plot.Bytes, "train_seconds":
 
 func goalKey(g int) string { return "g" + strconv.Itoa(g) }
 
-// curves draws the learning curves of the best trials: all of them faintly, the best few brightly above them. It also
-// puts the drawn points into the page's data.
+// curves draws the learning curves of the best mostDrawn trials, as far as they have one: all of them faintly, the best
+// few brightly above them. A curve of a trial that neither runs nor is complete ends in a mark of its state. The drawn
+// points also go into the page's data.
 func (p *sweepPage) curves() *plot.Chart {
 	// The metric on the curves is that of early stopping. It differs from the sweep's metric only where that is a value
 	// by an expression (metric.OfRows), which tells trees apart worse.
@@ -205,8 +206,9 @@ func (p *sweepPage) weighParams() {
 	p.Weights = search.Importance(dims, losses)
 
 	// search.Importance gives the Chance that one parameter exceeds at the level of 5 %. Here it is to hold for all k
-	// parameters together, so it grows from -log(level) to log(k/level), as the tail of an exponential distribution
-	// does. The factor 2 is from sweeps in which nothing matters: their tail was found twice as long.
+	// parameters together. The tail of an exponential distribution with mean 1 is -log(level) for one draw and
+	// log(k/level) for the largest of k; the mean is taken off both, as search.Importance takes what chance gives on
+	// average off Chance. The factor 2 is from sweeps in which nothing matters: their tail was found twice as long.
 	for i := range p.Weights {
 		p.Weights[i].Chance *= 2 * (math.Log(float64(len(p.Weights))/level) - 1) / (math.Log(1/level) - 1)
 	}

@@ -30,7 +30,8 @@ func mergeBins(bins []metric.Bin, n int, both bool) []metric.Bin {
 	var sum metric.Bin
 	for _, b := range bins {
 		sum = sum.Plus(b)
-		// A bin is complete with an n-th of the weight. 0.999 allows for rounding in the sums.
+		// A bin is complete with an n-th of the weight. 0.999 allows for rounding in the sums. Count has the positive
+		// rows of the effective number, and the rest of it is negative.
 		few := both && (sum.Count() < fewest || sum.Effective()-sum.Count() < fewest)
 		if !few && sum.Weight >= 0.999*total/float64(n) {
 			out = append(out, sum)
@@ -52,7 +53,8 @@ func mergeBins(bins []metric.Bin, n int, both bool) []metric.Bin {
 const z = 1.959963984540054
 
 // observed returns the weighted mean of a bin's labels, which are 0 or 1, and its 95 % interval. The interval is
-// Wilson's for a share; n is the effective number of rows, which is lower than their count if weights differ.
+// Wilson's for a share; n is the effective number of rows, which is lower than their count if weights differ. The bin
+// must not be empty.
 func observed(b metric.Bin) (mean, low, high float64) {
 	n := b.Effective()
 	mean = b.Positive / b.Weight

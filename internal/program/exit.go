@@ -11,35 +11,30 @@ import (
 	"coppice/internal/sweep"
 )
 
-// An error states its class by having one of these methods, in any package, and returning true from it. Libraries say
-// what is at fault; errors of the programs themselves may give an exit code directly.
-type (
-	exitStatus    interface{ ExitStatus() int }
-	setupError    interface{ IsSetup() bool }    // the environment: a variable, credentials, a permission, an emulator
-	inputError    interface{ IsInput() bool }    // what was passed in: a spec, a table, a dataset, an object
-	conflictError interface{ IsConflict() bool } // something that exists already, or another party
-	notFoundError interface{ IsNotFound() bool } // something missing; fs.ErrNotExist is equivalent
-)
+// exitStatus is an error that gives its exit code directly. All others state what is at fault by their kind (package
+// problem).
+type exitStatus interface{ ExitStatus() int }
 
 // ExitCode returns the exit code of a command that ended with err, which must not be nil. An error's own exit code
-// comes first, and then its class. If err wraps or joins errors of several classes, the first case below counts: a
-// damaged manifest is unusable input, for instance, even if the cause is that a file is missing.
+// comes first, and then its kind: of several that err wraps or joins, the one that problem.Of names. cobra's errors
+// about the command line have no kind and are usage errors. Of all others, a file system that allows no writing is at
+// fault with the environment, and the rest is an interruption if ctx has ended, and else unexpected.
 func ExitCode(ctx context.Context, err error) int {
-	if own, ok := as[exitStatus](err); ok {
+	var own exitStatus
+	if errors.As(err, &own) {
 		return own.ExitStatus()
 	}
 
-	kind := problem.Of(err)
-	switch {
-	case kind == problem.Environment, has(err, setupError.IsSetup):
+	switch kind := problem.Of(err); {
+	case kind == problem.Environment:
 		return sweep.ExitSetup
 	case kind == problem.Usage, isUsage(err):
 		return sweep.ExitUsage
-	case kind == problem.Input, kind == problem.Damaged, has(err, inputError.IsInput):
+	case kind == problem.Input, kind == problem.Damaged:
 		return sweep.ExitInput
-	case kind == problem.Conflict, has(err, conflictError.IsConflict):
+	case kind == problem.Conflict:
 		return sweep.ExitConflict
-	case kind == problem.NotFound, has(err, notFoundError.IsNotFound):
+	case kind == problem.NotFound:
 		return sweep.ExitNotFound
 	case kind == problem.Transient:
 		return sweep.ExitTransient
@@ -50,18 +45,6 @@ func ExitCode(ctx context.Context, err error) int {
 		return sweep.ExitInterrupt
 	}
 	return sweep.ExitError
-}
-
-// as returns the first error of type E that err wraps or joins.
-func as[E any](err error) (e E, ok bool) {
-	ok = errors.As(err, &e)
-	return e, ok
-}
-
-// has reports whether err has a class.
-func has[E any](err error, class func(E) bool) bool {
-	e, ok := as[E](err)
-	return ok && class(e)
 }
 
 // isUsage recognises cobra's errors by their texts, because cobra has no types for them.

@@ -14,8 +14,8 @@ const (
 	usualWidth = 80
 )
 
-// foldHelp makes root and its subcommands fold their help texts and flags to the width of the terminal, or to 80
-// columns without one.
+// foldHelp makes root and its subcommands fold their help texts and flags to the width of the terminal, at most 100
+// columns, or to 80 columns without one.
 func foldHelp(w World, root *cobra.Command) {
 	width := usualWidth
 	if w.Width > 0 {

@@ -130,7 +130,8 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // special returns the fields for Cloud Logging: labels with the program and version, and, if the line's attributes name
-// a sweep, the sweep's trace and the span of the trial or else of the program.
+// a sweep, the sweep's trace and the span of the trial or else of the program. A text that cannot be a sweep's id
+// counts as none.
 func (h *handler) special(attrs []slog.Attr) []slog.Attr {
 	labels := []any{"coppice_program", h.origin.Program, "coppice_version", h.origin.Version}
 	var id sweep.ID

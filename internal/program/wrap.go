@@ -73,10 +73,13 @@ func fillLines(words []string, width, column int, indent, end string, cut bool) 
 		}
 		size := text.StringWidth(word)
 
-		// A blank if the word fits into this line, else a new line. A word that is to be cut anyway stays where it is.
+		// A blank if the word fits into this line, else a new line. A word that no line holds is cut below, where it
+		// gets its line.
+		fits := column+1+size+len(last) <= width
+		tooWide := cut && len(indent)+size+len(last) > width
 		switch {
-		case i == 0 || cut && column+1+size+len(last) > width && size+len(indent)+len(last) > width:
-		case column+1+size+len(last) > width:
+		case i == 0 || !fits && tooWide:
+		case !fits:
 			out.WriteString(end + "\n" + indent)
 			column = len(indent)
 		default:

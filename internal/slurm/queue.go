@@ -68,7 +68,7 @@ func parseQueue(out []byte) ([]*array, error) {
 				*to, err = time.Parse(layout, text)
 			}
 		}
-		tasks, _ := strconv.Atoi(ours[1])
+		tasks, _ := strconv.Atoi(ours[1]) // at most seven digits
 		if err != nil || id <= 0 || t.index < 0 || t.index >= tasks || tasks > maxTasks {
 			return nil, fmt.Errorf("squeue printed a line that this build cannot read: %.200q", line)
 		}

@@ -23,7 +23,7 @@ var (
 )
 
 // command returns the command that submits the job, and the script that it reads from its standard input. The job is
-// checked first.
+// checked first. A task gets whole CPUs, rounded down, at least one; the time limit is rounded up to minutes.
 func (c *Jobs) command(q engine.Array) (command []string, script string, err error) {
 	if err := c.checkArray(q); err != nil {
 		return nil, "", err

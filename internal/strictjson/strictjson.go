@@ -81,7 +81,7 @@ func halfOfPair(data []byte) string {
 		data = data[i:]
 		switch first := parseEscape(data); {
 		case !utf16.IsSurrogate(first):
-			data = data[2:]
+			data = data[2:] // so that the second backslash of an escaped one begins nothing
 		case utf16.DecodeRune(first, parseEscape(data[6:])) == utf8.RuneError:
 			return string(data[:6])
 		default:
@@ -156,6 +156,7 @@ func (w *walker) passValue(f reflect.StructField, depth int) (place string, err 
 
 // fitsField returns an error if a value that begins with the byte first cannot be read into the field f. t is f's type
 // without pointers, nil if any value will do. Only null, objects and lists are checked; encoding/json checks the rest.
+// A list of bytes is a text in base64.
 func fitsField(first byte, f reflect.StructField, t reflect.Type) error {
 	switch {
 	case t == nil:
@@ -195,7 +196,9 @@ func (w *walker) passText() []byte {
 // at the opening bracket or behind a value, at a comma or the closing bracket. When it returns false, w is behind the
 // closing bracket.
 func (w *walker) next() bool {
-	if w.at++; w.data[w.at-1] == ']' || w.data[w.at-1] == '}' {
+	here := w.data[w.at]
+	w.at++
+	if here == ']' || here == '}' {
 		return false
 	}
 	w.space()

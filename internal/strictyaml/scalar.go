@@ -109,7 +109,8 @@ func fitsRange(text string, t reflect.Type) bool {
 }
 
 // checkValue returns an error if a key for a field of type t has no value or an empty text. Its author meant something,
-// but it would be the same as leaving the key out. Lists, mappings and types that read themselves may be empty.
+// but it would be the same as leaving the key out. Lists, mappings, values of any type and types that read themselves
+// may be empty; of the latter not those that are whole numbers in Go, such as enumerations.
 func (d *Document) checkValue(kv *ast.MappingValueNode, t reflect.Type) error {
 	empty := kv.Value.Type() == ast.NullType
 	switch t.Kind() {

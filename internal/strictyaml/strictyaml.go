@@ -142,7 +142,8 @@ func checkShape(file string, data []byte) error {
 			}
 
 		case '[', '{':
-			if depth++; depth > maxDepth {
+			depth++
+			if depth > maxDepth {
 				return &Error{File: file, Line: line, Column: i - start + 1,
 					Msg: fmt.Sprintf("more than %d brackets are open here", maxDepth)}
 			}
@@ -226,8 +227,8 @@ func pairsOf(n ast.Node) []*ast.MappingValueNode {
 
 func keyText(kv *ast.MappingValueNode) string { return kv.Key.GetToken().Value }
 
-// refuseAnchors rejects anchors, aliases and merge keys: a few lines of them can expand to gigabytes, and no spec needs
-// them.
+// refuseAnchors rejects anchors, aliases and merge keys, since a few lines of them can expand to gigabytes, and tags
+// such as !!str, which change a value's type. No spec needs any of them.
 func (d *Document) refuseAnchors() error {
 	var found *token.Token
 	ast.Walk(visitor(func(n ast.Node) bool {
@@ -376,14 +377,14 @@ const maxKnown = 40
 const maxMistyped = 200
 
 // Nearest returns the word of words that is most similar to word, on a tie the first alphabetically, and "" if none is
-// similar enough. Similar means few edits (Levenshtein), at most about a third of word's length; capitals do not
-// matter. An abbreviation counts as two edits.
+// similar enough. Similar means few edits (Levenshtein): at most a third of word's length, rounded up, and at most half
+// of it, which counts for short words. Capitals do not matter in that. An abbreviation counts as two edits at most.
 func Nearest(word string, words []string) string {
 	if len(word) > maxMistyped {
 		return ""
 	}
 	sorted := slices.Sorted(slices.Values(words))
-	best, distance := "", min(len(word)/2, (len(word)+2)/3)+1 // a third may be mistyped
+	best, distance := "", min(len(word)/2, (len(word)+2)/3)+1 // the fewest edits that are too many
 	for _, w := range sorted {
 		if len(w) > maxMistyped {
 			continue

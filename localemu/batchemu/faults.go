@@ -82,7 +82,8 @@ func (j *job) shortage(zone string) *Shortage {
 }
 
 // settleIn sets j.zone to the first zone that has machines for the job. For each zone without, it adds an event with
-// the service's text. If none has machines, found is false, and fail says whether the job fails at once or waits.
+// the service's text. If none has machines, found is false, and fail says whether the job fails at once or waits:
+// what the fault of the last zone says counts.
 func (j *job) settleIn() (found, fail bool) {
 	for _, zone := range j.plan.zones {
 		f := j.shortage(zone)
@@ -136,8 +137,8 @@ var LossCodes = []int{50001, 50002, 50003, 50004, 50006}
 const MaxNotice = 5 * time.Minute
 
 // LoseMachine makes the machine number vm of every running job vanish. Its tasks get SIGTERM and, after the notice,
-// SIGKILL; without a notice they are killed at once. They end with the exit code, one of LossCodes. The machine's local
-// SSD is lost, and a new machine takes its place.
+// SIGKILL; without a notice they are killed at once. They end with the exit code, which has to be one of LossCodes. The
+// machine's local SSD is lost, and a new machine takes its place.
 func (s *Server) LoseMachine(vm, code int, notice time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -283,7 +283,7 @@ func (p *plan) readCounts(g *batchpb.TaskGroup) error {
 		p.perVM = min(tasksThatFit(p.machineType, g.GetTaskSpec()), p.parallelism)
 	}
 
-	p.vms = (min(p.parallelism, p.tasks) + p.perVM - 1) / p.perVM
+	p.vms = (min(p.parallelism, p.tasks) + p.perVM - 1) / p.perVM // rounded up
 	most := maxVMs
 	if len(p.zones) == 1 {
 		most = maxVMsZone
@@ -294,7 +294,8 @@ func (p *plan) readCounts(g *batchpb.TaskGroup) error {
 	return nil
 }
 
-// tasksThatFit returns Batch's default for tasks per machine: as many as there are CPUs for. Memory is not considered.
+// tasksThatFit returns Batch's default for tasks per machine: as many as there are CPUs for, where a task that names
+// none takes two. Memory is not considered.
 func tasksThatFit(machineType string, spec *batchpb.TaskSpec) int {
 	milli := cmp.Or(int(spec.GetComputeResource().GetCpuMilli()), 2000)
 	return min(max(1, vcpusOf(machineType)*1000/milli), maxPerVM)

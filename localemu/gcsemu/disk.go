@@ -75,7 +75,8 @@ type record struct {
 }
 
 // loadRecords makes the folders and fills s.buckets from the records. It also removes what was being written when an
-// earlier server ended. An object whose contents were removed by hand is left out.
+// earlier server ended. An object is left out if its contents or its bucket's record were removed by hand, or if its
+// record names a file outside of the folder.
 func (s *Server) loadRecords() error {
 	if err := s.checkLayout(); err != nil {
 		return err
@@ -101,7 +102,11 @@ func (s *Server) loadRecords() error {
 			return err
 		}
 		var r record
-		if err := json.Unmarshal(data, &r); err != nil || r.Object == nil == (r.Bucket == nil) {
+		err = json.Unmarshal(data, &r)
+		if err == nil && (r.Object == nil) == (r.Bucket == nil) {
+			err = errors.New("it has to be of a bucket or of an object")
+		}
+		if err != nil {
 			return fmt.Errorf("%s is damaged (%w): remove it, or the whole folder", path, err)
 		}
 		if r.Bucket != nil {

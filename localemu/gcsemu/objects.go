@@ -97,7 +97,8 @@ func asJSON(v any) map[string]any {
 
 var bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*(\.[a-z0-9][a-z0-9_-]*)*$`)
 
-// bucketNamed reports whether a bucket may have the name: its parts between dots have at most 63 characters.
+// bucketNamed reports whether a bucket may have the name, by its characters and its length: at most 222 in all, and 63
+// in each part between dots. The service's other rules, such as 3 characters at least, are not checked.
 func bucketNamed(name string) bool {
 	long := slices.ContainsFunc(strings.Split(name, "."), func(part string) bool { return len(part) > 63 })
 	return bucketPattern.MatchString(name) && !long && len(name) <= 222
@@ -154,7 +155,8 @@ func checkPreconditions(q url.Values, o *object, reading bool) error {
 		case err != nil:
 			return httpjson.Errorf(http.StatusBadRequest, "Invalid value for %s: %.40q", c.name,
 				q.Get(c.name))
-		case (want == c.now) == c.equal, o == nil && reading && strings.HasPrefix(c.name, "ifMeta"):
+		case (want == c.now) == c.equal: // it holds
+		case o == nil && reading && strings.HasPrefix(c.name, "ifMeta"): // ignored
 		case reading && !c.equal:
 			return httpjson.Errorf(http.StatusNotModified, "")
 		default:
@@ -206,8 +208,8 @@ func checkSettings(wanted map[string]any) error {
 	return nil
 }
 
-// harmless reports whether a setting asks for nothing: null, false, or a list or object that is empty or has only such
-// values.
+// harmless reports whether a setting asks for nothing: null, false, an empty list, or an object whose values all ask
+// for nothing.
 func harmless(value any) bool {
 	switch v := value.(type) {
 	case nil:

@@ -71,7 +71,7 @@ func (u *upload) close() {
 }
 
 // verify returns the object that the contents and the client's attributes make. It is an error if a checksum that the
-// client declared is not that of the contents.
+// client declared is not that of the contents. An object without a type gets the service's default.
 func (u *upload) verify() (*object, error) {
 	o := &object{Bucket: u.call.bucket, Name: u.call.object, Size: u.size,
 		CRC32C:     base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, u.crc)),
@@ -310,7 +310,8 @@ func (s *Server) continueUpload(w http.ResponseWriter, c *call) (any, error) {
 		return u.incomplete(w, c)
 	}
 
-	// Skip what is already stored, and keep the rest; received bytes stay if the connection breaks.
+	// Skip what is already stored, and keep the rest; received bytes stay if the connection breaks. A chunk that ends
+	// while it is being skipped brings nothing new.
 	if _, err := io.CopyN(io.Discard, c.Body, u.size-from); err == nil {
 		if _, err := io.Copy(u, c.Body); isFull(err) {
 			return nil, err

@@ -192,7 +192,7 @@ func (c *chaos) keptAcks(ids []string) []string {
 	return kept
 }
 
-// stop ends publishing.
+// stop ends publishing. Messages that are held back are dropped.
 func (c *chaos) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -65,7 +65,7 @@ func checkUpdate(mask *fieldmaskpb.FieldMask) error {
 }
 
 // checkPublish returns the service's error for a request to publish that it does not take. The size is that of the
-// encoded request, which has a few bytes more than the service counts; one byte for each message allowed is let pass.
+// encoded request, which has a few bytes more than the service counts, so maxMessages bytes more are let pass.
 func checkPublish(r *pubsubpb.PublishRequest) error {
 	if n := len(r.GetMessages()); n == 0 || n > maxMessages {
 		return status.Errorf(codes.InvalidArgument, "%d messages in a request: 1 to %d", n, maxMessages)

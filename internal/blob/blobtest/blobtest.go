@@ -87,7 +87,7 @@ func (t *tester) read(name string, r blob.Range) (string, blob.Attrs) {
 	return string(data), a
 }
 
-// wantErr fails the test if err is not want.
+// wantErr fails the test if err is not want, nor wraps it. A want of nil stands for no error.
 func (t *tester) wantErr(what string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -224,7 +224,8 @@ func (t *tester) pinned() {
 // failingReader writes from a source that breaks. Its error must come back, and the object be absent, or as it was.
 func (t *tester) failingReader() {
 	broken := errors.New("the source broke")
-	for _, size := range []int{0, 1000, 9 << 20, 20 << 20} { // before, and in the middle of, a small and a long upload
+	// The source breaks at once, in a short upload, and in the first and the second chunk (of 16 MiB) of a long one.
+	for _, size := range []int{0, 1000, 9 << 20, 20 << 20} {
 		r := io.MultiReader(bytes.NewReader(make([]byte, size)), iotest.ErrReader(broken))
 		_, err := t.s.Put(t.ctx, "broken", blob.Any, r)
 		t.wantErr(fmt.Sprintf("after %d bytes", size), err, broken)

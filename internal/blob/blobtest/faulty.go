@@ -34,7 +34,7 @@ var ErrRefused = errors.New("503 Service Unavailable")
 type Faulty struct {
 	*Hooked
 	fault Fault
-	bad   map[string]blob.Generation // by name
+	bad   map[string]blob.Generation // the generation with the fault, by the object's name
 }
 
 // NewFaulty returns a copy of s in memory, whose objects are written in the same order, with the fault in all objects
@@ -82,8 +82,8 @@ func NewFaulty(ctx context.Context, s blob.Store, fault Fault, match func(name s
 	}
 	f.Reads = func(name string, data []byte) ([]byte, error) {
 		wrong := f.fails(ctx, name)
-		for i := range data {
-			if wrong != nil { // wrong bytes come first, and the error behind them, as from a client that checks the sum
+		if wrong != nil { // wrong bytes come first, and the error behind them, as from a client that checks the sum
+			for i := range data {
 				data[i] ^= 1
 			}
 		}

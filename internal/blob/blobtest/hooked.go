@@ -21,7 +21,8 @@ const (
 	List Call = "List" // its name is the prefix
 )
 
-// Hooked is a store around whose calls a test acts. Hooks that are nil do nothing; calls at once call them at once.
+// Hooked is a store around whose calls a test acts. Hooks that are nil do nothing; concurrent calls run them
+// concurrently.
 type Hooked struct {
 	blob.Store
 	// Before is asked before each call. Its error is the answer, and the store is not asked.

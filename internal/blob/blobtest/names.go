@@ -26,7 +26,7 @@ func (t *tester) names(prefix string) []string {
 }
 
 // list writes seven names in another order and lists them by prefix: ascending by bytes, of which '/' stands between
-// '.' and '0'. At last it stops in the middle of a listing.
+// '.' and '0'. At last it stops in the middle of a listing, which must neither panic nor hang.
 func (t *tester) list() {
 	all := []string{"a-b", "a.b", "a/b", "a/b2", "a/c/d", "a0", "b/a"} // '-' < '.' < '/' < '0'
 	for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(len(all)) {
@@ -44,7 +44,8 @@ func (t *tester) list() {
 
 	seen := 0
 	for _, err := range t.s.List(t.ctx, "") {
-		if seen++; seen == 3 || err != nil {
+		seen++
+		if seen == 3 || err != nil {
 			break
 		}
 	}

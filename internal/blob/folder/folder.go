@@ -87,7 +87,8 @@ type fileSystem interface { //nolint:interfacebloat // what is used of *os.Root
 }
 
 // root returns the directory of the layout (bucket-1) in the bucket's folder. The first call opens it, and makes it in
-// an empty folder. After an error the next call tries again, since the folder may be mounted later.
+// an empty folder; hidden files do not count, since file servers make some. After an error the next call tries again,
+// since the folder may be mounted later.
 func (b *bucket) root() (fileSystem, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -506,12 +507,15 @@ func (v *version) writeContents(root fileSystem, file string, r io.Reader) error
 }
 
 // moveDirectory renames a directory and makes the parents of its new place. Another writer may remove these at the same
-// time, because they are empty; then it tries again.
+// time, because they are empty; then it tries again, a few times.
 func moveDirectory(root fileSystem, from, to string) (err error) {
-	for try := 0; try == 0 || try < looks && errors.Is(err, fs.ErrNotExist); try++ {
+	for range looks {
 		// MkdirAll may say that a parent exists that is removed before it can look at it.
 		if err = root.MkdirAll(path.Dir(to), 0o777); err == nil || errors.Is(err, fs.ErrExist) {
 			err = root.Rename(from, to)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
 	return err

@@ -118,7 +118,8 @@ func (c *Client) fail(name string, err error) error {
 
 // Submit creates the job and returns its full name. If a job with this id exists already for the same plan (PlanLabel),
 // existed is true and nothing changes; if it exists for another plan, the error is of the kind problem.Conflict. A job
-// that breaks a rule of Batch is of the kind problem.Input, and nothing is sent.
+// that breaks a rule of Batch, or is for another region than the client's, is of the kind problem.Input, and nothing is
+// sent. A job without a region gets the client's.
 func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, err error) {
 	if j.Location == "" {
 		j.Location = c.opts.Location
@@ -136,7 +137,8 @@ func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, 
 	// It may have been submitted before.
 	name = c.Name(j.ID)
 	got, err := c.get(ctx, name)
-	if existed = err == nil; !existed {
+	existed = err == nil
+	if !existed {
 		if status.Code(err) != codes.NotFound {
 			return "", false, cloud.FromStatus(service, name, "", err)
 		}
@@ -178,14 +180,17 @@ func (c *Client) create(ctx context.Context, id string, job *batchpb.Job) (got *
 			return c.c.CreateJob(ctx, &batchpb.CreateJobRequest{Parent: c.parent, JobId: id, Job: job,
 				RequestId: request})
 		})
-		if existed = status.Code(err) == codes.AlreadyExists; err != nil && !existed {
+		existed = status.Code(err) == codes.AlreadyExists
+		if err != nil && !existed {
 			return nil, false, cloud.FromStatus(service, "create "+name,
 				"the project or region may be wrong: check COPPICE_PROJECT and COPPICE_LOCATION", err)
 		}
 
 		found, err := c.getExisting(ctx, name)
 		if err == nil || existed || !errors.Is(err, ErrNotExist) {
-			// The job is older than our answer: another process made it with the same request, so it is the same job.
+			// The job is there, or it belongs to another process, or asking has failed. Only a job that was created
+			// here and is gone is requested again. One that another process made with the same request id is the same
+			// job.
 			return found, existed, err
 		}
 	}

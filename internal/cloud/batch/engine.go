@@ -100,7 +100,8 @@ var states = map[State]engine.Phase{Queued: engine.Waiting, Scheduled: engine.Wa
 	Cancelled: engine.Cancelled}
 
 // toJobStatus turns the status of a Batch job, or the error of asking for it, into package engine's. That there is no
-// such job is the phase engine.Gone and no error.
+// such job is the phase engine.Gone and no error; any other error is returned. A state that Batch adds later gives the
+// empty phase, which has not ended.
 func toJobStatus(s Status, err error) (engine.JobStatus, error) {
 	if errors.Is(err, ErrNotExist) {
 		return engine.JobStatus{State: engine.Gone}, nil

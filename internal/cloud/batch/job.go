@@ -82,11 +82,9 @@ func (j Job) JSON() ([]byte, error) {
 		return nil, fmt.Errorf("write the batch job as JSON: %w", err)
 	}
 
-	var tight, out bytes.Buffer // protojson varies its spaces on purpose
-	if err := json.Compact(&tight, loose); err != nil {
-		return nil, fmt.Errorf("write the batch job as JSON: %w", err)
-	}
-	if err := json.Indent(&out, tight.Bytes(), "", "  "); err != nil {
+	// Indent drops the spaces of loose, which protojson varies on purpose.
+	var out bytes.Buffer
+	if err := json.Indent(&out, loose, "", "  "); err != nil {
 		return nil, fmt.Errorf("write the batch job as JSON: %w", err)
 	}
 	out.WriteByte('\n')

@@ -72,10 +72,7 @@ func LocalSSDCounts(machineType string) (counts []int, known bool) {
 	if m == nil {
 		return nil, false
 	}
-	vcpus, err := strconv.Atoi(m[3])
-	if err != nil {
-		return nil, false
-	}
+	vcpus, _ := strconv.Atoi(m[3]) // three digits at most
 
 	// A type with built-in disks has a fixed number.
 	if m[4] != "" {

@@ -40,7 +40,8 @@ const (
 	goodbye   = 10 * time.Second // for cancelling a job whose caller has gone
 )
 
-// Client runs queries in one project, which pays for them.
+// Client runs queries in one project, which pays for them. It is not safe for concurrent use: Look notes for Export
+// where a query's data are.
 type Client struct {
 	api       *bq.Service
 	project   string
@@ -64,7 +65,8 @@ func New(ctx context.Context, project, endpoint string) (*Client, error) {
 
 // Look asks what a SELECT would read, without running it. bytes is what the query is paid for. identity is a hash that
 // changes with the text of the query, its columns, and the last change of each table, view and function that it reads:
-// if it is the same, the rows are. A query with columns of several values per row is an error that names the column.
+// if it is the same, the rows are. Errors of the kind problem.Input are: a statement that is no SELECT, a column of
+// several values per row, an external table, whose changes BigQuery does not know, and more than maxTables tables.
 func (c *Client) Look(ctx context.Context, query string) (bytes int64, identity string, err error) {
 	// A dry run tells the bytes, the columns and the tables.
 	job, err := c.insert(ctx, query, nil)
@@ -185,7 +187,7 @@ func patiently[T any](ctx context.Context, c *Client, f func(...googleapi.CallOp
 }
 
 // passing reports whether an error may pass by itself: the service or the network fails, or the service is asked too
-// often.
+// often. A local cloud that is not running and credentials that are refused (cloud.Environment) do not pass.
 func passing(err error) bool {
 	var api *googleapi.Error
 	if errors.As(err, &api) {

@@ -85,7 +85,7 @@ func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCl
 	a := reader.Attrs
 	attrs := blob.Attrs{Name: name, Size: a.Size, Generation: blob.Generation(a.Generation), CRC32C: a.CRC32C,
 		Updated: a.LastModified.UTC()}
-	watch.progress()
+	watch.pause() // until the caller reads
 	return &objectReader{b: b, name: name, ctx: transfer, watch: watch, r: reader}, attrs, nil
 }
 

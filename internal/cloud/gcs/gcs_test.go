@@ -259,6 +259,24 @@ func TestStandingStill(t *testing.T) {
 	}
 }
 
+// TestOpenObjectIsNoStall: the clock of a transfer does not run between Open and the first Read, so a caller may take
+// its time. It runs while Read waits only.
+func TestOpenObjectIsNoStall(t *testing.T) {
+	b, ok := connect(t, emulator(t, gcsemu.Options{})).Bucket("bucket").(*bucket)
+	if !ok {
+		t.Fatal("the store of a bucket is not a *bucket")
+	}
+	must.Get(b.Put(t.Context(), "x", blob.Absent, strings.NewReader("contents")))(t)
+	rc, _ := must.Get2(b.Open(t.Context(), "x", blob.Range{}))(t)
+	defer rc.Close()
+	if rc.(*objectReader).watch.timer.Stop() { // it is true if the clock was running
+		t.Error("the clock runs before the first Read, want it to stand still")
+	}
+	if data := must.Get(io.ReadAll(rc))(t); string(data) != "contents" {
+		t.Errorf("read %q, want contents", data)
+	}
+}
+
 // TestSlowSourceIsNoStall: an upload whose source pauses for longer than the limit of a stalled transfer is completed.
 func TestSlowSourceIsNoStall(t *testing.T) {
 	b, ok := connect(t, emulator(t, gcsemu.Options{})).Bucket("bucket").(*bucket)

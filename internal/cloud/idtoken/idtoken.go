@@ -235,8 +235,8 @@ func (checkedBefore) VerifySignature(_ context.Context, jwt string) ([]byte, err
 	return base64.RawURLEncoding.DecodeString(claims)
 }
 
-// sparing is a transport that waits fetchPause between requests, so that forged tokens cannot make us send Google one
-// request each, and that turns any status but 200 into an error.
+// sparing is a transport that sends at most one request in fetchPause, so that forged tokens cannot make us send Google
+// one each, and that turns any status but 200 into an error.
 type sparing struct {
 	next http.RoundTripper
 	now  func() time.Time
@@ -264,7 +264,8 @@ func (s *sparing) RoundTrip(r *http.Request) (*http.Response, error) {
 			err = fmt.Errorf("the answer was %s", resp.Status)
 		}
 
-		if s.failed = nil; err == nil {
+		if err == nil {
+			s.failed = nil
 			return resp, nil
 		}
 		s.failed = problem.As(problem.Transient, err)

@@ -111,7 +111,7 @@ func (b *Browser) read(from *os.File) {
 		}
 		var m message
 		if json.Unmarshal(text[:len(text)-1], &m) != nil {
-			continue
+			continue // a call that waits for it fails after patience
 		}
 
 		b.mu.Lock()
@@ -214,7 +214,8 @@ func (p *Page) Call(method string, params any) {
 	p.b.call(p.session, method, params, nil)
 }
 
-// Go goes to an address and waits until it is there.
+// Go goes to an address and waits until it is there. A new page is at about:blank and complete already, so the address
+// is looked at, too.
 func (p *Page) Go(url string) {
 	p.b.t.Helper()
 	p.Call("Page.navigate", map[string]any{"url": url})

@@ -109,7 +109,7 @@ func (c *Chart) drawCurve(f *frame, s Line) {
 			continue
 		}
 		x, y = f.x.at(s.X[i]), f.y.at(s.Y[i])
-		p.to(map[bool]byte{true: 'M', false: 'L'}[gap], x, y)
+		p.to(Either[byte](gap, 'M', 'L'), x, y)
 		gap = false
 		dots = append(*dots.to('M', x, y), "h0"...)
 		if s.Low != nil {
@@ -129,6 +129,14 @@ func (c *Chart) drawCurve(f *frame, s Line) {
 	}
 }
 
+// Either returns then if the condition holds, else otherwise.
+func Either[T any](condition bool, then, otherwise T) T {
+	if condition {
+		return then
+	}
+	return otherwise
+}
+
 // Spark returns the path of a small curve without axes in a box of w by h pixels, with 2 pixels left free on each side.
 // The box reaches from 0 to high, or, if high is 0, from the least value to the greatest. Values that are not finite
 // are passed over; of fewer than two others the path is empty.
@@ -141,7 +149,7 @@ func Spark(values []float64, high, w, h float64) string {
 	var p pen
 	for i, v := range values {
 		if allFinite(v) {
-			p.to(map[bool]byte{true: 'M', false: 'L'}[n == 0], 2+float64(i)*(w-4)/float64(max(1, len(values)-1)),
+			p.to(Either[byte](n == 0, 'M', 'L'), 2+float64(i)*(w-4)/float64(max(1, len(values)-1)),
 				scale{a, h - 2, 2}.at(v))
 			n++
 		}

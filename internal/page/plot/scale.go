@@ -44,7 +44,8 @@ func (u Unit) Format(v float64) string {
 	return sweep.Score(v, 0)
 }
 
-// dollars writes an amount in USD as people do, rounded to cents: "$1,234.57". Less than half a cent is "<$0.01".
+// dollars writes an amount in USD as people do, rounded to cents: "$1,234.57". Less than half a cent, of
+// either sign, is "<$0.01".
 func dollars(v float64) string {
 	if v == 0 {
 		return "$0"
@@ -52,7 +53,10 @@ func dollars(v float64) string {
 	if math.Abs(v) < 0.005 {
 		return "<$0.01"
 	}
-	return map[bool]string{true: "-"}[v < 0] + "$" + humanize.FormatFloat("#,###.##", math.Abs(v))
+	if v < 0 {
+		return "-" + dollars(-v)
+	}
+	return "$" + humanize.FormatFloat("#,###.##", v)
 }
 
 // formatDuration writes seconds in a suitable unit with about two digits: milliseconds, seconds, minutes from 59.5 s
@@ -85,9 +89,9 @@ type Axis struct {
 	zero bool // of a logarithmic axis: it begins with a place for what has no logarithm
 }
 
-// fitRange sets the range of an axis to that of the values, with a little room at both ends, unless it has a range. An
-// axis of categories gets half a category of room. A logarithmic one becomes linear if the values do not allow it:
-// without any above 0, or with a single one.
+// fitRange sets the range of an axis to that of the values, unless it has a range. A linear axis gets a little room at
+// both ends, but none below 0 if no value is. An axis of categories gets half a category of room. A logarithmic one
+// gets none; it becomes linear if the values do not allow it: without any above 0, or with a single one.
 func (a *Axis) fitRange(values []float64) {
 	if a.Categories != nil {
 		a.Low, a.High = -0.5, float64(len(a.Categories))-0.5
@@ -111,7 +115,8 @@ func (a *Axis) fitRange(values []float64) {
 	// A logarithmic axis needs no room. Values of 0 and less have no logarithm: they are drawn at its beginning, for
 	// which about a ninth of the axis (0.12/1.12) is added below the least value that has one.
 	if a.Log && a.High > a.Low {
-		if a.zero = slices.ContainsFunc(values, func(v float64) bool { return v <= 0 }); a.zero {
+		a.zero = slices.ContainsFunc(values, func(v float64) bool { return v <= 0 })
+		if a.zero {
 			a.Low /= math.Pow(a.High/a.Low, 0.12)
 		}
 		return
@@ -239,7 +244,8 @@ func logTicks(low, high float64, n int) []float64 {
 		// Of 1 to 9, the last two ticks lie closest. They must be over 1/(2n) of the axis apart, or their texts touch.
 		k := len(out) - 1
 		apart := len(digits) < 9 || k < 1 || 2*float64(n)*math.Log(out[k]/out[k-1]) > math.Log(high/low)
-		if apart && k <= n+1 && k >= 1 || len(digits) == 1 && len(out) > 0 {
+		fits := apart && k >= 1 && k <= n+1
+		if fits || len(digits) == 1 && len(out) > 0 { // with one digit, nothing sparser is left to try
 			return thin(out)
 		}
 	}

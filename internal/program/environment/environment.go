@@ -159,7 +159,8 @@ type TaskEnv struct {
 	OTLPEndpoint string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"` // where measurements are pushed; empty for nowhere
 }
 
-// Variables returns the settings that the launcher writes into the job; the engine adds scratch, index and attempt.
+// Variables returns the settings that the launcher writes into the job, all of them texts, without the empty ones. The
+// engine adds scratch, index and attempt. Check says whether the settings are right.
 func (e TaskEnv) Variables() map[string]string {
 	set, _ := nonEmptyTexts(e)
 	return set

@@ -41,7 +41,8 @@ func On(w program.World) Screen {
 		}
 		return s
 	}
-	if s.Width = w.Width; s.Width <= 0 {
+	s.Width = w.Width
+	if s.Width <= 0 {
 		s.Width = 80 // the terminal does not tell
 	}
 	s.Colour = set("NO_COLOR") == "" && set("TERM") != "dumb" // https://no-color.org
@@ -102,7 +103,7 @@ type Table struct {
 func (s Screen) Table(header ...any) *Table { return &Table{screen: s, header: header} }
 
 // Wrap wraps the text of a column, counted from 1, to the width that the others leave. Unless told, that is the last
-// one, on a terminal.
+// one, on a screen with a width.
 func (t *Table) Wrap(column int) *Table {
 	t.wrap = column
 	return t
@@ -161,7 +162,8 @@ func (t *Table) Print() {
 	t.header = escapeCells(t.header)
 
 	// Without empty columns; but the first one stays, and all of them do in a table without rows.
-	columns := slices.DeleteFunc(t.columns(), func(c column) bool { return len(t.rows)*c.index > 0 && c.width == 0 })
+	empty := func(c column) bool { return len(t.rows) > 0 && c.index > 0 && c.width == 0 }
+	columns := slices.DeleteFunc(t.columns(), empty)
 
 	// The column to wrap, by its index in the rows. If it is not there, that is the last one, on a screen with a width.
 	wrapped, folded, hidden := t.wrap-1, false, []string(nil)

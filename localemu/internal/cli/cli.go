@@ -41,7 +41,8 @@ func (s *State) out() program.Output { return program.To(s.Stdout).Renamed(s.typ
 func (s *State) err() program.Output { return program.To(s.Stderr).Renamed(s.typedCommands()) }
 
 // typedCommands replaces the names of commands in localemu's output by what its user types: "coppice sweep" in place of
-// "launcher sweep" if it was started by the name coppice, as the executable that is all four programs.
+// "launcher sweep" if it was started by the name coppice, as the executable that is all four programs. The last pair
+// leaves a command that says "coppice localemu" already as it is.
 func (s *State) typedCommands() *strings.Replacer {
 	if !s.All || !strings.HasPrefix(filepath.Base(s.Called), "coppice") {
 		return strings.NewReplacer()

@@ -4,7 +4,9 @@ package cli
 
 import (
 	"bufio"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -309,6 +311,29 @@ func TestDataIsKept(t *testing.T) {
 	if code := p.run(); code != 0 || p.stdout.String() != "kept\n" {
 		t.Errorf("exit code %d, %q, %q; want 0, and what the first one "+
 			"kept", code, p.stdout.String(), p.stderr.String())
+	}
+}
+
+// TestExportsGiveAShellTheValues: a shell that reads the lines of exports has exactly the values that went in, whatever
+// characters they have. Those of plain words, with '=' among them, stand without quotes; a '%' is quoted, as all that
+// means something to some shell.
+func TestExportsGiveAShellTheValues(t *testing.T) {
+	t.Parallel()
+	values := []string{"plain", "a=b=c", "50%", "%PATH%", "=", "with blank", "it's",
+		"\"$HOME\" \\`id`", "a\nb", "*?[x]~;&|#", ""}
+	var env []string
+	script := ""
+	for i, value := range values {
+		env = append(env, fmt.Sprintf("V%d=%s", i, value))
+		script += fmt.Sprintf(`printf '%%s\0' "$V%d";`, i)
+	}
+	lines := exports(env)
+	out := must.Get(exec.CommandContext(t.Context(), "/bin/sh", "-c", lines+script).Output())(t)
+	if got := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"); !slices.Equal(got, values) {
+		t.Errorf("a shell that reads\n%shas %q, want %q", lines, got, values)
+	}
+	if !strings.Contains(lines, "export V1=a=b=c\n") || !strings.Contains(lines, "export V2='50%'\n") {
+		t.Errorf("the lines are\n%swant a=b=c without quotes, and '50%%' in them", lines)
 	}
 }
 

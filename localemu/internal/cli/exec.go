@@ -230,7 +230,7 @@ func writeSettings(w *world.World) (env, path string, err error) {
 	return env, path, nil
 }
 
-// exports returns the variables as lines for a shell.
+// exports returns the variables, NAME=VALUE, as lines for a shell, which gives each exactly this value.
 func exports(env []string) string {
 	var out strings.Builder
 	for _, v := range env {

@@ -50,7 +50,8 @@ func (q *warehouse) insert(r *http.Request) (any, error) {
 	}
 
 	files, table, err := q.filesOf(m[1], m[2], m[3])
-	for i := 0; err == nil && export != nil && !job.Configuration.DryRun && i < len(files); i++ {
+	exporting := export != nil && !job.Configuration.DryRun
+	for i := 0; err == nil && exporting && i < len(files); i++ {
 		err = q.uploadFile(r, files[i], export[1], fmt.Sprintf("%s%012d.parquet", export[2], i))
 	}
 	job.Statistics = &bq.JobStatistics{TotalBytesProcessed: table.NumBytes, Query: &bq.JobStatistics2{

@@ -61,7 +61,7 @@ func (w *World) Environ(environ []string) []string {
 
 // leadsPast reports whether a variable, NAME=VALUE, belongs to another deployment and would lead programs past the
 // local cloud. That is so for
-//   - COPPICE_*, except prices and the format of webhooks, which are the user's own;
+//   - COPPICE_*, except prices, and the format of webhooks and which verdicts they tell: those are the user's own;
 //   - a webhook on another machine: it would notify people who know nothing of the local cloud;
 //   - addresses of emulators;
 //   - Cloud Monitoring as the collector of telemetry, for which a local task has no credentials. Another collector was

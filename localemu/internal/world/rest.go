@@ -37,6 +37,7 @@ func (w *World) routes() http.Handler {
 		return map[string]any{"email": "owner@example.com"}, nil
 	})
 	handle("POST /cloudresourcemanager.googleapis.com/v1/projects/"+project+":testIamPermissions", restTest)
+	// A pattern cannot go on behind {account}, so restTest looks for the verb at its end.
 	handle("POST /iam.googleapis.com/v1/projects/{project}/serviceAccounts/{account}", restTest)
 	handle("GET /storage.googleapis.com/storage/v1/b/{bucket}/iam/testPermissions", func(r *http.Request) (any, error) {
 		name := r.PathValue("bucket")
@@ -59,12 +60,12 @@ func (w *World) routes() http.Handler {
 	}
 
 	q := &warehouse{filepath.Join(w.data, "bigquery"), w.storage.Addr()}
-	project := "/bigquery.googleapis.com/bigquery/v2/projects/{project}"
-	handle("POST "+project+"/jobs", q.insert)
-	handle("GET "+project+"/queries/{job}", func(*http.Request) (any, error) {
+	bigQuery := "/bigquery.googleapis.com/bigquery/v2/projects/{project}"
+	handle("POST "+bigQuery+"/jobs", q.insert)
+	handle("GET "+bigQuery+"/queries/{job}", func(*http.Request) (any, error) {
 		return map[string]any{"jobComplete": true}, nil
 	})
-	handle("GET "+project+"/datasets/{dataset}/tables/{table}", q.table)
+	handle("GET "+bigQuery+"/datasets/{dataset}/tables/{table}", q.table)
 	handle("/", func(r *http.Request) (any, error) {
 		return nil, httpjson.NotImitated(r)
 	})
