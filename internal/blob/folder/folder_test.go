@@ -178,7 +178,7 @@ func testDamage(t *testing.T) {
 		put(t, s, name, "whole", blob.Absent)
 		files, err := filepath.Glob(filepath.Join(dir, layout, objects, name+"@", "0.*"))
 		if err != nil || len(files) != 1 {
-			t.Fatal(files, err)
+			t.Fatalf("%s: the files of its contents are %q (error %v), want one", name, files, err)
 		}
 		must.Do(t, spoil(files[0]))
 		r, _, err := s.Open(t.Context(), name, blob.Range{})

@@ -113,7 +113,7 @@ func (w *told) writer(dir string, dies, successes int) {
 	cmd.Stderr = &errs
 	out, err := cmd.StdoutPipe()
 	if err != nil || cmd.Start() != nil {
-		w.t.Error("no writer", err)
+		w.t.Errorf("the writer %s could not be started (its pipe: %v), want it running", w.program, err)
 		return
 	}
 	for lines := bufio.NewScanner(out); lines.Scan(); successes-- {

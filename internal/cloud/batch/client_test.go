@@ -42,7 +42,7 @@ func emulator(t *testing.T) *Client {
 	return connect(t, s.Addr())
 }
 
-// shell is a job of n tasks that run a script.
+// shell is a job of n tasks that run a script, all at once, at most four on a machine. None is repeated.
 func shell(id, script string, n int) Job {
 	j := spotJob()
 	j.ID, j.Image, j.Args, j.Tasks, j.Parallelism, j.TasksPerVM = id, "shell", []string{"-c", script}, n, n, min(n, 4)

@@ -187,7 +187,7 @@ func fake(t *testing.T, handler http.HandlerFunc) *bucket {
 	u := must.Get(url.Parse(s.URL))(t)
 	b, ok := connect(t, u.Host).Bucket("bucket").(*bucket)
 	if !ok {
-		t.Fatal("not ours")
+		t.Fatal("the store of a bucket is not a *bucket")
 	}
 	return b
 }
@@ -281,7 +281,7 @@ func TestOpenObjectIsNoStall(t *testing.T) {
 func TestSlowSourceIsNoStall(t *testing.T) {
 	b, ok := connect(t, emulator(t, gcsemu.Options{})).Bucket("bucket").(*bucket)
 	if !ok {
-		t.Fatal("not ours")
+		t.Fatal("the store of a bucket is not a *bucket")
 	}
 	b.limits.stall = time.Second
 	slow := &slowReader{left: 2, pause: 1200 * time.Millisecond}

@@ -26,7 +26,7 @@ import (
 // google stands for Google's services. A test gives the answers by method and path; all else is not found. It records
 // what it was asked.
 type google struct {
-	answers map[string]string // "GET /SERVICE/PATH" to a body, or to "STATUS body"
+	answers map[string]string // "GET /SERVICE/PATH" to a body, or to a status in words and a body: "Forbidden {}"
 	asked   []string
 	bodies  []string
 }

@@ -62,7 +62,8 @@ func TestPublish(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		m.Ack()
-		if seen[string(m.Data)+m.Attributes["sweep"]]++; len(seen) == 3 {
+		seen[string(m.Data)+m.Attributes["sweep"]]++
+		if len(seen) == 3 {
 			cancel()
 		}
 	})
