@@ -35,7 +35,7 @@ var ceilings = map[string]int{
 	"internal/dataset/datasettest": 190,
 	"internal/dataset/encode":      2587,
 	"internal/dataset/ingest":      5190,
-	"internal/dataset/segment":     216,
+	"internal/dataset/segment":     221,
 	"internal/dataset/table":       3616,
 	"internal/engine":              81,
 	"internal/exact":               68,
@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            319,
 	"internal/metric":              2086,
 	"internal/must":                22,
-	"internal/nights":              3428,
+	"internal/nights":              3462,
 	"internal/nights/nightstest":   884,
 	"internal/notify":              429,
 	"internal/page":                2219,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_117
+const maxLines = 89_156
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -111,7 +111,7 @@ func (c *comparison) checkTies() {
 			history := c.learnUsual(func(p *Profile) (float64, bool) { return p.tieOf(a, b) })
 			// Of few rows, chance makes ties, and takes them away: only those count that cannot be lost by it.
 			gone := tieLeft*history.lo - c.noise
-			if history.nights == 0 || history.lo < tieStrong || gone <= 0 {
+			if history.nights == 0 || history.lo < history.tolerance()*tieStrong || gone <= 0 {
 				continue
 			}
 			for _, name := range []string{a, b} {
@@ -192,6 +192,11 @@ func (c *comparison) checkLabels() {
 	}
 	if c.p.Label.Kind == dataset.Classes {
 		c.checkClasses()
+		// Segments count the class that was the most frequent one on the night before theirs.
+		if !slices.ContainsFunc(c.before[max(0, len(c.before)-recent):],
+			func(p *Profile) bool { return p.Label.Positive != c.last.Label.Positive }) {
+			c.checkSegments()
+		}
 		return
 	}
 	c.checkExtremes()
@@ -324,17 +329,23 @@ func (c *comparison) checkRate() {
 	history := c.learnAll(func(p *Profile) float64 { return p.Label.Mean })
 	doubt := history.tolerance()
 	usualRange := max(math.Abs(logRatio(history.lo, history.center)), math.Abs(logRatio(history.hi, history.center)))
-	positives := float64(c.p.Rows) * max(min(history.center, 1-history.center), 1e-9)
-	noise := 1 / math.Sqrt(max(positives, 1))
+	noise := c.rateNoise(history.center)
 	limit := doubt*rateFar + max(usualRange+2*usualRange*usualRange, maxStandardErrors*noise)
 	tooFar := math.Abs(logRatio(mean, history.center)) > limit
 
 	// The change from what is expected of tonight's rows. A fall is one only if the mean is also below those of all
 	// recent nights: the end of a sale is no loss of labels.
+	if c.p.Label.Kind == dataset.Regression && c.p.Ratio > 0 {
+		noise = math.Sqrt(2 / float64(max(c.p.Rows, 1))) // Ratio counts labels above the median, about half of the rows
+	}
 	expected, usualError, floor := c.expectedRate(noise)
 	excess := logRatio(mean, expected)
 	c.fell = excess < -rateFall
-	fell := excess < -doubt*floor-rateUsual*usualError && logRatio(mean, history.lo) < 0
+	below := 0.0 // a regression's mean and the number of labels above the median may part by chance
+	if c.p.Label.Kind == dataset.Regression {
+		below = maxStandardErrors * c.rateNoise(history.center)
+	}
+	fell := excess < -doubt*floor-rateUsual*usualError && logRatio(mean, history.lo) < -below
 	rose := excess > doubt*rateRise+rateUsual*usualError
 	noticed := math.Abs(excess) > doubt*rateNotice+usualError
 	text := fmt.Sprintf("the label's mean is %.5g, but was %.5g to %.5g; %.5g is expected of tonight's rows", mean,
@@ -356,6 +367,16 @@ func (c *comparison) checkRate() {
 		}
 	}
 	c.addIf(tooFar || fell || rose || costly || thinned, noticed, CodeLabelRate, "", "%s", text)
+}
+
+// rateNoise returns the standard error of the logarithm of tonight's mean label where mean is usual. Of a share it is
+// that of the rarer kind of label, as a count.
+func (c *comparison) rateNoise(mean float64) float64 {
+	rows := float64(max(c.p.Rows, 1))
+	if c.p.Label.Kind == dataset.Regression {
+		return c.p.Label.Spread / max(math.Abs(mean), 1e-9) / math.Sqrt(rows)
+	}
+	return 1 / math.Sqrt(max(rows*min(mean, 1-mean), 1))
 }
 
 // logRatio returns the logarithm of value / base. Where one of them is not positive, which a regression's mean label

@@ -55,6 +55,7 @@ type Label struct {
 	Mean float64           `json:"mean"` // of several classes, the share of Positive
 	// for a regression, the median: labels above it count as positive when ranked
 	Middle float64 `json:"middle"`
+	Spread float64 `json:"spread,omitempty"` // standard deviation, of a regression
 	// The smallest and the largest, and which shares of the rows have exactly these; of a regression.
 	Low    float64 `json:"low,omitempty"`
 	High   float64 `json:"high,omitempty"`
@@ -171,19 +172,18 @@ func (w *worker) measure(n *ingest.Night, manifest *dataset.Manifest) *Profile {
 	if w.ctx.Err() == nil {
 		p.Ties = associate(few)
 		p.findAggregates(n, values)
-		if p.Label.Kind != dataset.Classes { // rows of several classes are not judged by segments
-			p.fitOdds(w, codes, y)
-		}
+		p.fitOdds(w, codes, y)
 		p.measureMiddles(n, values)
 		p.measureWithin(w, n, values, codes)
 	}
 	return p
 }
 
-// measureLabel fills in Label, whose Kind must be set. It measures the weighted mean of the labels. Of several classes,
-// it measures the weighted share of each, and Mean is that of the most frequent one. Of a regression, it also measures
-// the median, and the smallest and the largest label with their shares, without weights. classes are the names of the
-// classes, nil if the label has none; a row's label is then an index in it.
+// measureLabel fills in Label, whose Kind must be set. It measures the weighted mean of the labels. Of several
+// classes, it measures the weighted share of each, and Mean is that of the most frequent one. Of a regression, it
+// also measures the median, the standard deviation from Mean, and the smallest and the largest label with their
+// shares, without weights. classes are the names of the classes, nil if the label has none; a row's label is then an
+// index in it.
 func (p *Profile) measureLabel(n *ingest.Night, classes []string) {
 	sum, weight := 0.0, 0.0
 	shares := make([]float64, len(classes))
@@ -220,6 +220,11 @@ func (p *Profile) measureLabel(n *ingest.Night, classes []string) {
 			equal = len(all)
 		}
 		p.Label.Middle, p.Label.Low, p.Label.High = float64(all[len(all)/2]), float64(all[0]), float64(last)
+		squares := 0.0
+		for _, y := range all {
+			squares += (float64(y) - p.Label.Mean) * (float64(y) - p.Label.Mean)
+		}
+		p.Label.Spread = math.Sqrt(squares / rows)
 		p.Label.AtLow, p.Label.AtHigh = float64(equal)/rows, (rows-float64(below))/rows
 	}
 }

@@ -276,11 +276,11 @@ type suspect struct {
 	loss     float64 // if a model believes the labels, as a share of their entropy, less what chance explains
 }
 
-// checkSegments looks for segments whose labels are not what earlier nights lead to expect, and adds findings. Only
-// binary labels have them.
+// checkSegments looks for segments whose labels are not what earlier nights lead to expect, and adds findings. Of a
+// regression, labels above the median count as positive, of several classes those of the most frequent one.
 func (c *comparison) checkSegments() {
 	segments := c.p.Segments
-	if len(segments) == 0 || c.p.Label.Kind != dataset.Binary {
+	if len(segments) == 0 {
 		return
 	}
 	usual, spreads := c.usualSegments()
@@ -506,7 +506,7 @@ func (c *comparison) report(found []suspect) {
 		return s.isSlope && s.segment.Level == allRows && s.slope < 0 && s.loss > lossBlocks
 	})
 	for _, s := range found {
-		code, text := s.describe()
+		code, text := s.describe(c.last.Label)
 		blocks := s.loss > lossBlocks
 		if !s.isSlope && s.segment.Positive > s.expected {
 			blocks = s.loss > riseBlocks || s.thinned && s.loss > lossBlocks
@@ -528,18 +528,24 @@ func (c *comparison) report(found []suspect) {
 
 // describe returns the code of a finding about the suspect, and a sentence without its end: its labels are swapped, no
 // longer match the columns, are lost, or are too many.
-func (s suspect) describe() (Code, string) {
-	where := s.segment.nameSegment()
+func (s suspect) describe(label Label) (Code, string) {
+	where, positive, both := s.segment.nameSegment(), "have a positive label", "positive and negative labels"
+	switch label.Kind {
+	case dataset.Regression:
+		positive, both = "have a label above the median of last night's", "high and low labels"
+	case dataset.Classes:
+		positive, both = fmt.Sprintf("are of class %.60q", label.Positive), "labels"
+	}
 	switch {
 	case s.isSlope && s.segment.inverted():
-		return CodeInverted, where + "positive and negative labels look swapped: what earlier nights know of the " +
-			"rows ranks them the wrong way round"
+		return CodeInverted, where + both + " look swapped: what earlier nights know of the rows ranks them the " +
+			"wrong way round"
 	case s.isSlope:
 		return CodeShuffled, fmt.Sprintf("%swhat earlier nights know of the rows explains the labels only %.0f %% as "+
 			"well as usual: labels and columns no longer match", where, 100*max(0, 1+s.slope))
 	}
-	text := fmt.Sprintf("%s%.0f of %.0f rows have a positive label, but %.0f are expected from earlier nights", where,
-		s.segment.Positive, s.segment.Rows, s.expected)
+	text := fmt.Sprintf("%s%.0f of %.0f rows %s, but %.0f are expected from earlier nights", where,
+		s.segment.Positive, s.segment.Rows, positive, s.expected)
 	switch {
 	case s.segment.Positive < s.expected:
 		return CodeLabelsLost, text

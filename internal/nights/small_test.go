@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -11,8 +12,9 @@ import (
 	"coppice/internal/nights"
 )
 
-// stageAfter stages a table as tonight's, with the witness of the nights before.
-func stageAfter(t *testing.T, text string, before []*nights.Profile) night {
+// stageAfter stages a table as tonight's, with the witness of the nights before. label is the spec's entry of that
+// name.
+func stageAfter(t *testing.T, text, label string, before []*nights.Profile) night {
 	t.Helper()
 	o := ingest.Options{}
 	if w := nights.NewWitness(before, false); w != nil {
@@ -20,7 +22,7 @@ func stageAfter(t *testing.T, text string, before []*nights.Profile) night {
 	}
 	r, err := staged(t, []byte(text), func(file string) []byte {
 		return []byte("name: t\nsource: " + file +
-			"\nlabel: y\nencodings: none\nsplit: {by: random, train: 0.5, valid: 0.5}\n")
+			"\nlabel: " + label + "\nencodings: none\nsplit: {by: random, train: 0.5, valid: 0.5}\n")
 	}, o)
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +36,7 @@ func honest(t *testing.T, count int, table func(day uint64) string) []*nights.Pr
 	t.Helper()
 	var before []*nights.Profile
 	for day := range uint64(count) {
-		tonight := stageAfter(t, table(day), before)
+		tonight := stageAfter(t, table(day), "y", before)
 		if day > 0 {
 			if found := compare(t, tonight, before); nights.Blocked(found) {
 				t.Errorf("day %d: found %v, expected nothing that blocks", day, found)
@@ -100,7 +102,7 @@ func TestNightsOfRareLevels(t *testing.T) {
 			}
 		},
 	} {
-		if found := compare(t, stageAfter(t, flights(9, change), before), before); !nights.Blocked(found) {
+		if found := compare(t, stageAfter(t, flights(9, change), "y", before), before); !nights.Blocked(found) {
 			t.Errorf("labels %s: found %v, expected something that blocks", name, found)
 		}
 	}
@@ -148,7 +150,7 @@ func TestNightsThatAreAllButCertain(t *testing.T) {
 		return b.String()
 	}
 	before := honest(t, 14, func(day uint64) string { return connections(day, false) })
-	if found := compare(t, stageAfter(t, connections(14, true), before), before); !nights.Blocked(found) {
+	if found := compare(t, stageAfter(t, connections(14, true), "y", before), before); !nights.Blocked(found) {
 		t.Errorf("shuffled labels: found %v, expected something that blocks", found)
 	}
 }
@@ -166,7 +168,7 @@ func TestAnotherOnlyValue(t *testing.T) {
 		return b.String()
 	}
 	before := honest(t, 4, func(day uint64) string { return table(day, "EUR", 100+int(day)) })
-	tonight := stageAfter(t, table(4, "USD", 104), before)
+	tonight := stageAfter(t, table(4, "USD", 104), "y", before)
 	found := compare(t, tonight, before)
 	if len(found) != 1 || found[0].Level != nights.Warning || found[0].Column != "currency" {
 		t.Errorf("another currency, the next batch: found %v, expected one warning, about the currency", found)
@@ -197,7 +199,7 @@ func TestLabelsThatWander(t *testing.T) {
 	for seed := uint64(11); seed <= 12; seed++ {
 		var before []*nights.Profile
 		for day := range uint64(14) {
-			tonight := stageAfter(t, table(seed, day, 1), before)
+			tonight := stageAfter(t, table(seed, day, 1), "y", before)
 			if day >= known {
 				if found := compare(t, tonight, before); nights.Blocked(found) {
 					t.Errorf("seed %d, day %d: found %v, expected nothing that blocks", seed, day, found)
@@ -205,8 +207,73 @@ func TestLabelsThatWander(t *testing.T) {
 			}
 			before = append(before, tonight.profile)
 		}
-		if found := compare(t, stageAfter(t, table(seed, 14, 0.2), before), before); !nights.Blocked(found) {
+		if found := compare(t, stageAfter(t, table(seed, 14, 0.2), "y", before), before); !nights.Blocked(found) {
 			t.Errorf("seed %d, four of five labels lost: found %v, expected something that blocks", seed, found)
+		}
+	}
+}
+
+// TestLabelsOfOtherKinds: labels of a regression and of several classes that belong to other rows, or are 30 % higher,
+// or of which two classes were exchanged, are held back; honest nights are not.
+func TestLabelsOfOtherKinds(t *testing.T) {
+	const rows = 2000
+	type labels struct{ value, class []string }
+	table := func(day uint64, change func(random *rand.Rand, y labels)) string {
+		random := rand.New(rand.NewPCG(day, 13))
+		y := labels{make([]string, rows), make([]string, rows)}
+		x, shop := make([]float64, rows), make([]int, rows)
+		for i := range rows {
+			x[i], shop[i] = random.NormFloat64(), random.IntN(12)
+			z := 0.5*x[i] + 0.1*float64(shop[i]) + 0.5*random.NormFloat64()
+			y.value[i] = fmt.Sprintf("%.3f", math.Exp(3+0.5*z))
+			y.class[i] = []string{"low", "middle", "high", "top"}[max(0, min(3, int(math.Floor(z+1))))]
+		}
+		change(random, y)
+		var b strings.Builder
+		b.WriteString("value,class,x,shop,noise\n")
+		for i := range rows {
+			fmt.Fprintf(&b, "%s,%s,%.3f,s%d,%.3f\n", y.value[i], y.class[i], x[i], shop[i], random.NormFloat64())
+		}
+		return b.String()
+	}
+	shuffle := func(random *rand.Rand, of []string) {
+		random.Shuffle(rows, func(i, j int) { of[i], of[j] = of[j], of[i] })
+	}
+	wrong := map[string]map[string]func(*rand.Rand, labels){
+		"{column: value, kind: regression}\ndrop: [class]": {
+			"of other rows": func(random *rand.Rand, y labels) { shuffle(random, y.value) },
+			"30 % higher": func(_ *rand.Rand, y labels) {
+				for i, text := range y.value {
+					value, _ := strconv.ParseFloat(text, 64)
+					y.value[i] = fmt.Sprintf("%.3f", 1.3*value)
+				}
+			},
+		},
+		"{column: class, kind: classes}\ndrop: [value]": {
+			"of other rows": func(random *rand.Rand, y labels) { shuffle(random, y.class) },
+			"middle and high exchanged": func(_ *rand.Rand, y labels) {
+				other := map[string]string{"low": "low", "middle": "high", "high": "middle", "top": "top"}
+				for i, text := range y.class {
+					y.class[i] = other[text]
+				}
+			},
+		},
+	}
+	for spec, kinds := range wrong {
+		var before []*nights.Profile
+		for day := range uint64(9) {
+			tonight := stageAfter(t, table(day, func(*rand.Rand, labels) {}), spec, before)
+			if day > 0 {
+				if found := compare(t, tonight, before); nights.Blocked(found) {
+					t.Errorf("label: %s, day %d: found %v, expected nothing that blocks", spec, day, found)
+				}
+			}
+			before = append(before, tonight.profile)
+		}
+		for name, change := range kinds {
+			if found := compare(t, stageAfter(t, table(9, change), spec, before), before); !nights.Blocked(found) {
+				t.Errorf("label: %s, labels %s: found %v, expected something that blocks", spec, name, found)
+			}
 		}
 	}
 }

@@ -117,8 +117,8 @@ type known struct {
 }
 
 // NewWitness averages the models of the last few nights that have one. before are the accepted nights, oldest first. If
-// the last one is doubted (Request.Doubted) and not the only one, it is left out. It returns nil if no night has a
-// model.
+// the last one is doubted (Request.Doubted) and not the only one, it is left out. So are nights whose model is of
+// another class than the newest one's. It returns nil if no night has a model.
 func NewWitness(before []*Profile, doubted bool) *Witness {
 	if doubted && len(before) > 1 {
 		before = before[:len(before)-1]
@@ -126,6 +126,9 @@ func NewWitness(before []*Profile, doubted bool) *Witness {
 	w := &Witness{levels: map[string]known{}}
 	for _, p := range slices.Backward(before) {
 		modelled := slices.ContainsFunc(p.Columns, func(c Column) bool { return c.Odds != nil })
+		if len(w.nights) > 0 && p.Label.Positive != w.nights[0].Label.Positive {
+			continue
+		}
 		if modelled && len(w.nights) < witnesses {
 			w.nights = append(w.nights, p)
 		}
@@ -136,13 +139,17 @@ func NewWitness(before []*Profile, doubted bool) *Witness {
 	return w
 }
 
-// Middle implements segment.Scorer: labels above it count as positive. Of a regression it is the median of the newest
-// of its nights.
-func (w *Witness) Middle() float64 {
-	if l := w.nights[0].Label; l.Kind == dataset.Regression {
-		return l.Middle
+// Positive implements segment.Scorer. Of a regression, labels above the median of the newest of its nights are
+// positive; of several classes, those of the class that was the most frequent one then.
+func (w *Witness) Positive(classes []string) (above, upTo float64, known bool) {
+	switch l := w.nights[0].Label; l.Kind {
+	case dataset.Regression:
+		return l.Middle, math.Inf(1), true
+	case dataset.Classes:
+		class := slices.Index(classes, l.Positive)
+		return float64(class) - 0.5, float64(class) + 0.5, class >= 0
 	}
-	return 0
+	return 0, math.Inf(1), true
 }
 
 // Base is the log odds of a row with a score of 0.

@@ -70,7 +70,7 @@ func newPass(survey *survey, manifest *dataset.Manifest, writer *dataset.Writer,
 	p.sample = newSampleTaker(survey, manifest)
 	p.night = newNightTaker(survey, manifest)
 	p.segments = segment.NewCounter(witness, survey.roles.read, survey.roles.label, manifest.Features[:n],
-		survey.spec.Missing, survey.rows)
+		manifest.Label.Classes, survey.spec.Missing, survey.rows)
 	return p
 }
 

@@ -23,8 +23,9 @@ type Scorer interface {
 	Levels(column string) (levels []string, odds []float32)
 	// Odds is the same for the bins of a numeric feature; nil if it is not known.
 	Odds(f *dataset.Feature) []float32
-	// Middle is the label above which one is positive.
-	Middle() float64
+	// Positive says which labels are positive: those above one number and up to another. Of several classes, whose
+	// names are given, a label is an index of them; known is false if the positive class is none of these.
+	Positive(classes []string) (above, upTo float64, known bool)
 	// Base is the log odds of a row whose score is 0.
 	Base() float64
 }
@@ -92,7 +93,8 @@ type counted struct {
 // Counter counts the rows of a table, batch by batch. A nil Counter counts nothing.
 type Counter struct {
 	out     *Counts
-	middle  float32 // labels above it are positive
+	above   float32 // labels above it, up to upTo, are positive
+	upTo    float32
 	missing []string
 	columns []counted // as out.Columns
 	rows    int64     // of the table
@@ -104,17 +106,21 @@ type Counter struct {
 	hits  []Cell  // what the row adds to a count
 }
 
-// NewCounter returns a Counter for a table with so many rows, or nil if scorer is nil. names are the table's columns,
-// and label is the index of the label among them. features are those whose bins Add is given. missing lists the texts
-// that stand for a missing value. It counts the columns that the scorer knows by their levels, except the label, and
-// then all features of numbers and times that it does not know so, even those without odds; in all at most mostColumns,
-// the first ones.
-func NewCounter(scorer Scorer, names []string, label int, features []dataset.Feature, missing []string,
-	rows int64) *Counter {
+// NewCounter returns a Counter for a table with so many rows, or nil if scorer is nil or its positive class is none of
+// classes, the names of the label's classes. names are the table's columns, and label is the index of the label among
+// them. features are those whose bins Add is given. missing lists the texts that stand for a missing value. It counts
+// the columns that the scorer knows by their levels, except the label, and then all features of numbers and times that
+// it does not know so, even those without odds; in all at most mostColumns, the first ones.
+func NewCounter(scorer Scorer, names []string, label int, features []dataset.Feature, classes,
+	missing []string, rows int64) *Counter {
 	if scorer == nil {
 		return nil
 	}
-	t := &Counter{out: &Counts{Base: scorer.Base()}, middle: float32(scorer.Middle()), missing: missing,
+	above, upTo, known := scorer.Positive(classes)
+	if !known {
+		return nil
+	}
+	t := &Counter{out: &Counts{Base: scorer.Base()}, above: float32(above), upTo: float32(upTo), missing: missing,
 		rows: max(rows, 1)}
 
 	// Columns that are known by their levels, and numeric features.
@@ -186,7 +192,7 @@ func (t *Counter) Add(columns []dataset.Values, bins [][]uint8, labels []float32
 			}
 			t.steps[from+k] = uint8(max(0, min(ScoreSteps-1, math.Floor(float64(z)/ScoreStep)+ScoreSteps/2)))
 			t.hits[from+k] = 1
-			if labels[from+k] > t.middle {
+			if y := labels[from+k]; y > t.above && y <= t.upTo {
 				t.hits[from+k] = 1<<32 + 1 // a row, and a positive one (Cell)
 			}
 		}

@@ -33,8 +33,8 @@ func (scorer) Odds(f *dataset.Feature) []float32 {
 	return []float32{0, 0.25, 0.5, 0.75}
 }
 
-func (scorer) Middle() float64 { return 0 }
-func (scorer) Base() float64   { return -3 }
+func (scorer) Positive([]string) (above, upTo float64, known bool) { return 0, 1, true }
+func (scorer) Base() float64                                       { return -3 }
 
 // TestCounts compares the counts of a table with counts made row by row: every row is counted once in each column, by
 // its code and score, and once by its part of the table. Batches and threads must make no difference.
@@ -45,7 +45,7 @@ func TestCounts(t *testing.T) {
 	site := func(i int) string { return []string{"a", "b", "c", ""}[i%4] }
 	id := func(i int) int64 { return int64(7 + i%3) }
 	count := func(batch, threads int) *segment.Counts {
-		c := segment.NewCounter(scorer{}, names, 1, features, []string{""}, n)
+		c := segment.NewCounter(scorer{}, names, 1, features, nil, []string{""}, n)
 		for from := 0; from < n; from += batch {
 			var columns [3]dataset.Values
 			columns[0].Type, columns[2].Type = dataset.Text, dataset.Int
@@ -55,7 +55,7 @@ func TestCounts(t *testing.T) {
 				columns[2].Int = append(columns[2].Int, id(i))
 				bins[0] = append(bins[0], 0)
 				bins[1] = append(bins[1], uint8(i%5%4))
-				labels = append(labels, float32(i%7/6))
+				labels = append(labels, float32(i%7/3))
 			}
 			c.Add(columns[:], bins, labels, threads)
 		}
@@ -81,7 +81,7 @@ func TestCounts(t *testing.T) {
 		score := []float64{-1, 0.5, 1, 2}[code] + []float64{0.1, 0.2}[id(i)-7] + 0.25*float64(i%5%4)
 		step := int(math.Floor(score/segment.ScoreStep)) + segment.ScoreSteps/2
 		one := segment.Cell(1)
-		if i%7 == 6 { // the label is 1
+		if i%7/3 == 1 { // the label is 1, of 0, 1 and 2
 			one += 1 << 32
 		}
 		want[fmt.Sprint("site ", code, step)] += one
