@@ -190,11 +190,15 @@ func first(scripts ...string) func(*batchpb.Job) {
 const openSSD = "set -e\nmkdir -p " + testSSD + "\nchmod 1777 " + testSSD + "\n"
 
 // TestScriptsComeFirst: a task's scripts run before its container, in order, with the job's variables and their own, in
-// the machine's folders, and write to the task's log. That also holds if the name of the data folder has characters
-// that are special to a shell.
+// the machine's folders, and write to the task's log. A script's own variables are not the container's. All that also
+// holds if the name of the data folder has characters that are special to a shell.
 func TestScriptsComeFirst(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Dir = filepath.Join(o.Dir, "a b;$HOME") })
 	w.dir = filepath.Join(w.dir, "a b;$HOME")
+
+	// The first script leaves a file on the SSD. The second one prints what is in it, a variable of the job (PARTY),
+	// one of its own (OWN), and the folder that stands for the SSD. Then the program prints its arguments and its
+	// environment.
 	job := w.create("scripts-1", "env", 2, func(j *batchpb.Job) {
 		first("#!/bin/sh\nset -e\necho one > "+testSSD+"/left-$BATCH_TASK_INDEX\n", "echo $(cat "+testSSD+
 			"/left-$BATCH_TASK_INDEX) two $PARTY $OWN; ls -d \"$SCRATCH\"")(j)
@@ -204,9 +208,10 @@ func TestScriptsComeFirst(t *testing.T) {
 	ssd := filepath.Join(w.dir, "machines", "scripts-1", "vm-0", "ssd")
 	for i := range 2 {
 		log := w.log("scripts-1", i, 0)
-		if !strings.HasPrefix(log, "one two 2 mine\n"+ssd+"\nrun\n--scratch="+ssd+"\n") ||
-			strings.Contains(log, "OWN=") {
-			t.Errorf("task %d: the log is not what its scripts and its program write: %s", i, log)
+		want := "one two 2 mine\n" + ssd + "\nrun\n--scratch=" + ssd + "\n"
+		if !strings.HasPrefix(log, want) || strings.Contains(log, "OWN=") {
+			t.Errorf("task %d: got the log\n%s\nwant it to begin with\n%s\nand without OWN, which is the script's", i,
+				log, want)
 		}
 	}
 }
