@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            319,
 	"internal/metric":              2086,
 	"internal/must":                22,
-	"internal/nights":              3462,
+	"internal/nights":              3467,
 	"internal/nights/nightstest":   884,
 	"internal/notify":              429,
 	"internal/page":                2219,
@@ -78,14 +78,14 @@ var ceilings = map[string]int{
 	"launcher/internal/doctor":     525,
 	"launcher/internal/explain":    290,
 	"launcher/internal/draft":      1332,
-	"launcher/internal/plan":       1250,
+	"launcher/internal/plan":       1253,
 	"launcher/internal/predict":    549,
 	"launcher/internal/provision":  372,
 	"launcher/internal/quote":      1138,
 	"launcher/internal/report":     1184,
 	"launcher/internal/reproduce":  403,
 	"launcher/internal/serve":      1357,
-	"launcher/internal/show":       1641,
+	"launcher/internal/show":       1642,
 	"launcher/internal/slot":       185,
 	"launcher/internal/stager":     1342,
 	"launcher/internal/sweepview":  534,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_156
+const maxLines = 89_165
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

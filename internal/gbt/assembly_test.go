@@ -45,10 +45,10 @@ func TestCountingEqualsGo(t *testing.T) {
 			gh[i] = rng.Uint32()
 		}
 		for _, shift := range []uint{bitsVaryingHessian, bitsUnitHessian} {
-			for _, density := range []int{1, 2, 17, 900} {
+			for _, oneIn := range []int{1, 2, 17, 900} { // of how many rows one is counted
 				var rows []uint32
 				for r := range uint32(n) {
-					if rng.IntN(density) == 0 {
+					if rng.IntN(oneIn) == 0 {
 						rows = append(rows, r)
 					}
 				}

@@ -224,6 +224,8 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 			return err
 		}
 	}
+
+	// A checkpoint may be of the very round after which the training stops.
 	b.checkStop()
 	return nil
 }

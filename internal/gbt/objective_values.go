@@ -288,6 +288,7 @@ func gammaLeastStep(g, h float64) float64 { return exact.Log(h / (g + h)) }
 
 // tweedieGrads computes the derivatives of the Tweedie deviance, whose variance is in proportion to mean^rho, with rho
 // between 1 and 2: g = b - a and h = (rho-1) a + (2-rho) b, where a = y e^((1-rho) raw) and b = e^((2-rho) raw).
+// As for every rowLoss.derive, g holds raw scores and h labels before, and the derivatives afterwards.
 func tweedieGrads(rho float64) func(g, h []float64) {
 	return func(g, h []float64) {
 		var scratch [blockRows]float64
@@ -295,7 +296,7 @@ func tweedieGrads(rho float64) func(g, h []float64) {
 		exponentials(g, 1-rho)
 		exponentials(means, 2-rho)
 		for i, b := range means {
-			a := float64(h[i] * g[i])
+			a := float64(h[i] * g[i]) // the label times what was the raw score
 			g[i], h[i] = b-a, float64((rho-1)*a)+float64((2-rho)*b)
 		}
 	}

@@ -102,8 +102,9 @@ func (s *batchScratch) categoryKeys(x []float64, step int) {
 // missingKey is the key of missing values. It is above that of +Inf, so that they are not at most any bound.
 const missingKey = uint64(math.MaxUint64)
 
-// answer sets the answers to the column's predicates for the rows whose keys are given. answers must be zero, with one
-// more entry than there are bounds.
+// answer sets the answers to the column's predicates for the rows whose keys are given. answers must be zero, with
+// count+1 entries: one for each predicate, which is one bound, and one for keys above all of them. (c.bounds is longer:
+// it is padded with the largest uint64, above which no key is.)
 //
 // A key is at most each of the bounds that are not below it. Since bounds ascend, the row's bit is set at the first of
 // these, and one pass over all answers then copies it to those after it. Missing values are above all bounds; their

@@ -112,20 +112,20 @@ func (l *link) plainQuantiles(sets [][]residual, size []int, level float64, pool
 	values, below := make([]float64, len(sets)), make([]*float64, len(sets))
 	pool.parallel(len(sets), 1, func(_, lo, hi int) {
 		for s := lo; s < hi; s++ {
-			least := exact.Ordered(-inf)
+			next := exact.Ordered(-inf)
 			for _, x := range sets[s] {
 				if x.key < keys[s] {
-					least = max(least, x.key)
+					next = max(next, x.key)
 				}
 			}
-			v := exact.FromOrdered(least)
+			v := exact.FromOrdered(next)
 			below[s] = &v
 		}
 	})
 	l.takeLargest(below...)
 
-	// Interpolate between the two. If less than n-i residuals are smaller, the next one down is equal, and there is
-	// nothing to interpolate.
+	// Interpolate between the two. Only if exactly n-i residuals are smaller is the next one down among them; otherwise
+	// it is equal, and there is nothing to interpolate.
 	for s := range sets {
 		n := int64(size[s])
 		values[s] = exact.FromOrdered(keys[s])

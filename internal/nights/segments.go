@@ -202,12 +202,13 @@ func columnSegments(axis *segment.Axis, base float64) []SegmentCounts {
 // binRun is a run of consecutive bins.
 type binRun struct {
 	bins  []int
-	tenth int // the tenth of the rows, from 1 to 10, in which its last row lies
+	tenth int // the last tenth of all rows, from 1 to 10, that is complete at its end
 }
 
 // equalParts divides the first bins bins into at most numberParts runs with about equally many rows; cellsOf returns
 // the counts of a bin. Bins are not divided: a run ends with the bin that reaches the next tenth of all rows. If one
-// bin reaches several tenths, the run has the number of the last. Without rows there is no run.
+// bin reaches several tenths, the run has the number of the last. Bins without rows behind the last run belong to it.
+// Without rows there is no run.
 func equalParts(cellsOf func(bin int) []segment.Cell, bins int) []binRun {
 	total := 0.0
 	for bin := range bins {
@@ -226,6 +227,11 @@ func equalParts(cellsOf func(bin int) []segment.Cell, bins int) []binRun {
 		run.bins = append(run.bins, bin)
 		for _, n := range cellsOf(bin) {
 			seen += n.Rows()
+		}
+		if run.tenth == numberParts { // all rows are in runs
+			runs[len(runs)-1].bins = append(runs[len(runs)-1].bins, run.bins...)
+			run.bins = nil
+			continue
 		}
 		// run.tenth is still that of the run before.
 		if seen >= total*float64(run.tenth+1)/numberParts || bin == bins-1 {

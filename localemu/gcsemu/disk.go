@@ -97,7 +97,7 @@ func (s *Server) loadRecords() error {
 	var objects []*object
 	for _, f := range files {
 		path := filepath.Join(s.opts.Dir, recordsFolder, f.Name())
-		data, err := strictyaml.ReadFile(path)
+		data, err := strictyaml.ReadFile(path) // with its limit of size
 		if err != nil {
 			return err
 		}

@@ -353,7 +353,8 @@ const (
 	goneColumns = 100 // the first columns, which are looked at
 )
 
-// stillSeen returns the rows of an earlier night, by their indices, whose levels also occur tonight. The others say
+// stillSeen returns the rows of an earlier night, by their indices, none of whose levels is gone. A level is gone if it
+// does not occur tonight and had leastGone rows or more; rarer ones may be absent by chance. The others say
 // nothing of a model that cannot know their levels, such as a campaign that has ended. A column in which more than
 // mostGone of the rows have a level that is gone has other levels each night, as a date has, and is not looked at. If
 // more than mostGone of the rows would be left out by all columns together, something else has happened, and all are
@@ -375,7 +376,7 @@ func stillSeen(then, tonight *dataset.Sample) []int {
 			levels[then.Columns[k].TextOf(i)]++
 		}
 
-		// Leave in levels only those that are gone.
+		// Leave in levels only those that are gone, and count their rows.
 		lost := 0
 		for level, rows := range levels {
 			if rows < leastGone || seen[level] {

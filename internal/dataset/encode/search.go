@@ -456,7 +456,7 @@ func (s *Search) OutOfFold(ctx context.Context) ([]float64, error) {
 // scoreHeldOut sets r.slope and r.loss from r.score. The slopes are those of all held-out rows. The losses are those of
 // the validation rows in the order of time, or without times those of all held-out rows in the order of the sample.
 func (r *run) scoreHeldOut() {
-	r.loss, r.slope = r.loss[:0:0], make([]slope, len(r.score))
+	r.loss, r.slope = nil, make([]slope, len(r.score)) // new ones: callers compare with those of before
 	for i, score := range r.score {
 		if !r.isHeldOut(i) {
 			continue

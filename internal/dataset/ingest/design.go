@@ -597,6 +597,7 @@ func (s *survey) orderKind() dataset.Kind {
 	switch {
 	case s.order != nil:
 		return s.order.kind()
+	// The splitter has asTime for texts and numbers that it reads as times. A column of typed times needs none.
 	case s.splitter.asTime == nil && s.orderType != dataset.Time:
 		return dataset.Numeric
 	}

@@ -242,12 +242,13 @@ const inputBytes = 3
 
 // inheritedBytes is the memory of the model that a trial of the last generation continues, if all generations before it
 // have grown all of their trees. It is 0 without population-based training. rows are those of train: a tree has no more
-// leaves than they fill.
+// leaves than they fill. A model's text may not be longer than sweep.MaxInput.
 func inheritedBytes(plan *sweep.Plan, params gbt.Params, rows int) int64 {
 	if !plan.Breeds() {
 		return 0
 	}
 	leaves := int64(min(params.NumLeaves, rows/max(params.MinDataInLeaf, 1)+1))
-	text := int64(plan.Generation(len(plan.Trials)-1)) * int64(params.NumIterations) * leaves * leafText
+	trees := int64(plan.Generation(len(plan.Trials)-1)) * int64(params.NumIterations) * int64(max(1, params.NumClass))
+	text := trees * leaves * leafText
 	return inputBytes * min(text, sweep.MaxInput)
 }

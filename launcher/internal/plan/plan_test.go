@@ -256,10 +256,11 @@ func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
 // TestSizing: tasks per machine are limited by vCPUs, trials, memory, Batch or the spec, and the plan names the limit
 // that applies. A machine on which nothing fits, or that does not exist, is refused. The dataset has 11 GiB, and
 // n2-highmem-64 512 GiB of memory and 64 vCPUs.
+// The machine of each case that is not refused has 64 vCPUs, with which Google gives 8 local SSDs at least.
 func TestSizing(t *testing.T) {
 	for name, tc := range map[string]struct {
-		edits          []string
-		tasksPerVM     int
+		edits          []string // of the spec: a text, and what takes its place
+		tasksPerVM     int      // 0 by the memory: as many as fit, see below
 		tasks          int
 		limited, fails string // a part of the limit's text, or else of the error
 	}{

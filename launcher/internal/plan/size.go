@@ -166,10 +166,11 @@ func Need(data *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, thre
 	// configuration may be the largest.
 	if plan.Open() {
 		expected = append(slices.Clone(expected), sweep.Trial{Params: largestConfiguration(plan, trial)})
-		if plan.Folds != nil {
+		if plan.Folds != nil || plan.Spec.FinalRows() {
 			expected = append(expected, sweep.Trial{Params: largestConfiguration(plan, f.refitBytes)})
 		}
 	}
+
 	// The most that any of them needs.
 	for _, t := range expected {
 		params, err := gbt.ParseParams(t.Params)
@@ -184,11 +185,13 @@ func Need(data *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, thre
 		}
 	}
 
-	// Where train has copies of queries, package fit numbers them apart, in 8 bytes a row. Without a refit, Refit stays
-	// 0.
+	// Where train has copies of queries, package fit gives the queries of each copy numbers of their own, 8 bytes for
+	// each row of train: a refit reads train as trials do.
 	if o := data.Order; o != nil && o.By == dataset.OrderGroup && o.Copies > 1 {
 		need.Trial += 8 * int64(f.rows[sweep.Train])
-		need.Refit += min(need.Refit, 8*int64(f.rows[sweep.Train]))
+		if need.Refit > 0 {
+			need.Refit += 8 * int64(f.rows[sweep.Train])
+		}
 	}
 	return need, nil
 }

@@ -498,7 +498,7 @@ func TestARefusedPlanIsStartedAgain(t *testing.T) {
 		if err == nil && tc.begun {
 			_, err = sweepstore.NewTrials(w.store, p).CreateClaim(t.Context(), sweep.Claim{Format: 1, Sweep: p.Sweep})
 		}
-		for range 2 {
+		for range 2 { // the first call starts the job, which fails (newCloud); the second meets it
 			if err == nil {
 				_, err = l.Submit(t.Context())
 			}

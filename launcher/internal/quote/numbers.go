@@ -54,7 +54,8 @@ func given(usd float64) string {
 	return "$" + strconv.FormatFloat(usd, 'f', -1, 64)
 }
 
-// written is a duration without parts that are zero, as people write it in a spec: 7m, not 7m0s.
+// written is a duration as people write it in a spec: without zeros at its end, such as 7m for 7m0s and 2h for 2h0m0s.
+// Zeros in front of other parts stay, as in 1h0m30s. Seconds go first, since only then do minutes end the text.
 func written(duration time.Duration) string {
 	text := duration.String()
 	for _, zero := range []string{"m0s", "h0m"} {

@@ -12,15 +12,16 @@ import (
 )
 
 // Board writes a sweep's trials in a line each or, if it is cross-validated, its configurations and its refit. most is
-// how many; 0 stands for all, with all that is known of them. s is the sweep's page, which has the lines, b the board
-// with the results, of at least one trial.
+// how many; 0 stands for all, and then trials come with all that is known of them. s is the sweep's page, which has the
+// lines, b the board with the results, of at least one trial.
 func (w Printer) Board(s *page.Sweep, p *sweep.Plan, b sweep.Board, most int) {
 	validated := b.Configurations != nil
 	l, all := s.Leaderboard(most), len(s.Trials)
 	if validated {
 		l, all = s.Validated(), len(b.Configurations)
+		l.Rows = l.Rows[:min(cmp.Or(most, all), len(l.Rows))]
 	}
-	w.printList(l, cmp.Or(most, all), "from", "trees", "training", "state", "attempts")
+	w.printList(l, len(l.Rows), "from", "trees", "training", "state", "attempts")
 
 	// How many more there are. A final training is not counted as a trial, but named.
 	if most > 0 && all > most {

@@ -65,7 +65,8 @@ func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (settled, error
 // settleLaterFold settles a fold after the first ones. It trains the same as these, unless their scores drop the
 // configuration; then the error is an *untrainedError.
 func (w *Worker) settleLaterFold(board sweep.Board, configuration int) (s settled, err error) {
-	// If it was never decided, none of the first folds has a score.
+	// The board has every configuration. Params are nil if it was never decided; then none of the first folds has a
+	// score, and Drop gives a reason.
 	for i := range board.Configurations {
 		if c := &board.Configurations[i]; c.Configuration == configuration {
 			s.params = c.Params
