@@ -260,6 +260,7 @@ func TestKeysOfClassesAreLearntOnce(t *testing.T) {
 func TestIDsOfClasses(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("id,y\n")
+	// Half of the rows have this class, number 1. The others, 0 and 2, have a quarter each, and 2 has no rate.
 	// A feature's name may not hold the name of this class, so rates are named by the numbers of classes.
 	long := "b\x7f"
 	for i := range 4000 {
@@ -303,6 +304,7 @@ func TestIDsOfClasses(t *testing.T) {
 		fmt.Fprintf(&b, "u%d,c%02d\n", i*i%700, i%12)
 	}
 	s = mustStage(t, "label: y\ncategorical: [id]\nencodings: {keys: [[id]]}\n", b.String())
+	// The key that the spec asks for is the column's own, and adds nothing.
 	if n := len(s.Manifest.Features); n != 9 {
 		t.Errorf("got %d features of an id and twelve classes, want eight rates and a count", n)
 	}

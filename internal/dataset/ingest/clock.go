@@ -17,7 +17,8 @@ type clock struct {
 }
 
 // observe counts the times of a batch in the first pass. Each value counts as a time and as a number, until one value
-// rules either out. A value that is missing, or that rules out what was left, is an error that names the row.
+// rules either out: then asTime or asNumber becomes nil. A value that is missing, or that rules out what was left, is
+// an error that names the row.
 func (c *clock) observe(batch *table.Batch, values *dataset.Values) error {
 	for i := range batch.Rows {
 		if cell.Missing(values, i, c.markers) {

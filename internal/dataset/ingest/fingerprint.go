@@ -71,6 +71,7 @@ func hashFile(ctx context.Context, file table.File) (string, error) {
 		return "", err
 	}
 
+	// An empty file has no parts, and the hash of none.
 	parts := int((info.Size() + hashPart - 1) / hashPart)
 	sums, errs := make([][]byte, parts), make([]error, parts)
 	var faulty atomic.Int64 // the first part with an error; parts after it need not be read

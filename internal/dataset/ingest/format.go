@@ -89,6 +89,7 @@ func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates da
 		for _, name := range names {
 			r.tellOdd(name, seen[name])
 		}
+		// As long as there are rows left, a column without any format may still get one.
 		maps.DeleteFunc(seen, func(_ string, c *cell.Recogniser) bool {
 			return c.RuledOut || err == nil && len(c.Formats()) == 0
 		})

@@ -39,7 +39,7 @@ func (s *store) putTexts(texts []string, chosen []chosen, n int) {
 
 	s.values.Text = stretch(s.values.Text, n, s.room)
 	var fresh strings.Builder
-	fresh.Grow(size)
+	fresh.Grow(size) // room for all, so that no text is moved later
 
 	for _, c := range chosen {
 		text := texts[c.row]
@@ -68,6 +68,7 @@ func (s *store) copyText(text string) string {
 	if have, ok := s.long[text]; ok {
 		return have
 	}
+	// Rather than grow, the map begins anew; a text that comes again is then copied once more.
 	if s.long == nil || len(s.long) >= longTexts {
 		s.long = map[string]string{}
 	}
@@ -112,6 +113,8 @@ func (s *store) copyChosen(v *dataset.Values, chosen []chosen) {
 		}
 	}
 
+	// Nil stands for no nulls. Once a batch has had some, each later row has to say that it is none, as its slot may
+	// have been null.
 	if v.Null != nil || s.values.Null != nil {
 		s.values.Null = stretch(s.values.Null, n, s.room)
 		for _, c := range chosen {

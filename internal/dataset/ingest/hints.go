@@ -99,6 +99,7 @@ func findCode(all []cell.Distinct, rows int) *code {
 		{all[last], all[:last], all[last].X - all[last-1].X},
 	} {
 		c := &code{x: end.at.X, rows: end.at.N, near: end.rest[0].X, far: end.rest[len(end.rest)-1].X}
+		// The largest number is no code: infinite values are read as that.
 		often := c.rows >= codeRows && float64(c.rows) >= codeShare*float64(rows)
 		if often && c.x != 0 && c.x == math.Trunc(c.x) && math.Abs(c.x) < math.MaxFloat64 &&
 			end.space > codeFar*(c.far-c.near) {

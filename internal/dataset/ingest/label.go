@@ -121,6 +121,7 @@ func (l *labeler) countLabel(batch *table.Batch, values *dataset.Values, i int) 
 	if l.info.Kind == dataset.Classes {
 		name := className(values, i)
 		countUpTo(l.texts, name, dataset.MaxClasses+1)
+		// Spellings are only for a warning, so a bounded number of them suffices.
 		if values.Type == dataset.Text && len(l.spelt) < 2*dataset.MaxClasses {
 			l.spelt[cell.Trim(values.Text[i])] = name
 		}
@@ -262,6 +263,7 @@ func (l *labeler) decode(batch *table.Batch, values *dataset.Values, i int) (flo
 	if !ok {
 		return 0, batch.ErrorAt(i, in.Column, "the label is %.40q, not a number", values.TextOf(i))
 	}
+	// With above, the number is only compared, and need not fit a float32.
 	if math.IsInf(x, 0) || in.Above == nil && math.IsInf(float64(float32(x)), 0) {
 		return 0, batch.ErrorAt(i, in.Column, "the label %.40q does not fit a 32-bit float: correct it, or leave such "+
 			"rows out by listing it under missing: (--missing)", values.TextOf(i))
@@ -299,7 +301,7 @@ func SameValue(values *dataset.Values, i int, text string) bool {
 // holds and what the spec can say about it; they point into the spec.
 func (l *labeler) resolve() error {
 	column := l.info.Column
-	l.countZerosAndOnes()
+	l.countZerosAndOnes() // from here on they are in l.numbers
 	fail := func(format string, args ...any) error {
 		return l.spec.Errorf("label", "label column %q "+format, append([]any{column}, args...)...)
 	}
@@ -316,7 +318,7 @@ func (l *labeler) resolve() error {
 		return fail("never is %q; it holds %s", *l.info.Positive, listTexts(l.texts))
 	case l.info.Positive != nil || l.info.Above != nil:
 		if l.positives == 0 || l.negatives == 0 {
-			return fail("makes every row %d: there is nothing to predict", min(1, l.positives))
+			return fail("makes every row %d: there is nothing to predict", min(1, l.positives)) // all 1, or all 0
 		}
 		return nil
 	case values > 1 && l.hasClasses():

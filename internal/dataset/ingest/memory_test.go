@@ -46,7 +46,7 @@ func TestLessGarbageOverlapping(t *testing.T) {
 }
 
 // bigTable writes a table of a label and 9 numbers, as CSV or Parquet by the suffix of path, without holding it in
-// memory.
+// memory. Both formats hold the same numbers.
 func bigTable(t testing.TB, path string, rows int) table.File {
 	t.Helper()
 	f := must.Get(os.Create(path))(t)

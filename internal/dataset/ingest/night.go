@@ -144,6 +144,9 @@ func newNightTaker(survey *survey, manifest *dataset.Manifest) *nightTaker {
 	t.notBare = make([]bool, len(t.read))
 	for i := range t.stores {
 		t.stores[i].longest, t.stores[i].room = dataset.MaxCategory, int(min(survey.rows, int64(t.take.slots())))
+		// A copied row may have another time and be in another split. So what orders the rows or decides their split
+		// is not part of a bare row, except for the key of a split by hash and the label, by whose classes rows may be
+		// split.
 		t.notBare[i] = i == survey.roles.order || i == survey.roles.split && i != t.label &&
 			survey.splitter.by != dataset.SplitByHash
 	}
@@ -176,7 +179,7 @@ func (t *nightTaker) addBatch(batch *table.Batch, labels []float32, splits []*sp
 	t.splits = dataset.Resize(t.splits, batch.Rows)
 	t.chosen = t.chosen[:0]
 
-	// The split of each row.
+	// The split of each row. Every row has one (dealRows), so nothing of the last batch is left.
 	for where, part := range splits {
 		if part == nil {
 			continue

@@ -91,6 +91,7 @@ func (p *pass) writeFiles(ctx context.Context, options Options) error {
 		if part.next != part.rows {
 			return p.changed()
 		}
+		// lost is what rounding took from total (addLabel).
 		split.LabelMean = (part.total + part.lost) / float64(part.rows)
 	}
 
@@ -250,6 +251,7 @@ func (p *pass) dealRows(batch *table.Batch) error {
 		}
 		if group != nil {
 			part.targets.Group = append(part.targets.Group, groupHash)
+			// A split by the group itself cannot divide one.
 			if s.spec.Split.Key != p.m.Group {
 				p.groups.Add(groupHash, where)
 			}

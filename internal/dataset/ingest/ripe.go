@@ -131,6 +131,7 @@ func (r *ripener) warnings(ripe int64) []dataset.Warning {
 	if stated || span < shortSpan*matures.Seconds() {
 		return nil
 	}
+	// even is how many there are if they come as fast as the ripe ones.
 	even := float64(ripe) * matures.Seconds() / span
 	if even >= enoughUnripe && float64(r.left) < fewUnripe*even {
 		return warn("%d rows are within %v of the newest one, but about %.0f are expected: is its time in the "+

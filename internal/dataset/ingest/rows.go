@@ -96,6 +96,7 @@ func (l *labeler) thinNegatives(batch *table.Batch, values *dataset.Values, plac
 
 	kept := make([]int32, 0, batch.Rows)
 	keep := func(i int) {
+		// Unit maps the hash of the row's number to a number from 0 up to 1.
 		if cell.Unit(encode.Mix(cell.HashRow(batch.Row(i))^seedThin)) < share || !l.meansZero(values, i) {
 			kept = append(kept, int32(i))
 		}

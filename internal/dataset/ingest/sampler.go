@@ -79,7 +79,7 @@ func (s *sampler) keepLowest() {
 }
 
 // greatestKept returns the size-th lowest hash. It divides the range of hashes into buckets, finds the bucket with that
-// hash by counting, and sorts only that one.
+// hash by counting, and sorts only that one. There must be at least size rows.
 func (s *sampler) greatestKept() uint64 {
 	var counts [hashBuckets]int
 	shift := bucketShift(s.limit)
@@ -130,6 +130,7 @@ func (s *sampler) sorted() []slot {
 	}
 
 	// Now ends[b] is where bucket b begins, and ends[b+1] where it ends.
+	// starts is a copy, which moves on as rows are put there.
 	starts, out := ends, make([]slot, len(s.rows))
 	for _, r := range s.rows {
 		b := r.hash >> shift

@@ -55,6 +55,7 @@ func newSplitter(spec *dataset.Spec, markers *cell.Markers, labels *labeler) *sp
 			s.ends[i] = sum
 		}
 
+		// The last split that has a share ends at 1, and so do those after it, which get no rows. Train has a share.
 		last := 3
 		for shares[last] == 0 {
 			last--
@@ -158,6 +159,7 @@ func (s *splitter) observeTime(batch *table.Batch, values *dataset.Values) error
 				"the row belongs to no split: the time is missing. Leave such rows out of the table")
 		}
 
+		// Typed times and numbers need no parsing, and are counted in asNumber alone (see axis).
 		if values.Type != dataset.Text {
 			x, ok := s.timeOf(values, i)
 			if !ok {

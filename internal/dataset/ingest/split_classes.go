@@ -52,6 +52,7 @@ func (s *splitter) observeClasses(batch *table.Batch, label *dataset.Values) err
 		}
 		c, hash := s.classes[name], s.rowHash(batch, i)
 		c.counts[s.byShare(hash)]++
+		// One hash more than are ranked shows that there are too many.
 		if len(c.hashes) <= rankedRows {
 			c.hashes = append(c.hashes, hash)
 		}
@@ -61,7 +62,8 @@ func (s *splitter) observeClasses(batch *table.Batch, label *dataset.Values) err
 
 // resolveClasses decides which rows of each class are in which split, and adds their numbers to counts.
 func (s *splitter) resolveClasses(counts *[4]int64) {
-	// That the label is a regression may be known only now. All its rows are one class.
+	// That the label is a regression may be known only now. All its rows are one class. If a class had too many rows to
+	// keep all hashes, all together have too many, too.
 	if s.labels.info.Kind == dataset.Regression {
 		all := &classRows{}
 		for _, c := range s.classes {

@@ -158,6 +158,7 @@ func TestGroupsShareAFold(t *testing.T) {
 func TestRowsWithoutKeyAreKeysOfTheirOwn(t *testing.T) {
 	csv := csvOf("y,x,user", 4000, func(i int) string { return fmt.Sprintf("%d,%d,", i%2, i%7) })
 	s := mustStage(t, "label: y\nsplit: {by: hash, key: user, train: 0.5, test: 0.5}\n", csv)
+	// 2,000 are expected, with a standard deviation of 32.
 	if n := rowsOfSplits(t, s)["train"]; n < 1800 || n > 2200 {
 		t.Errorf("%d of 4,000 rows without a key are train, want 1,800 to 2,200", n)
 	}
@@ -341,6 +342,7 @@ func TestHashesAreSpread(t *testing.T) {
 // and another seed gives another one.
 func TestSplitByRandom(t *testing.T) {
 	csv := csvOf("y,x", 6000, func(i int) string { return fmt.Sprintf("%d,%d", i%2, i) })
+	// sampled stages the table and returns the rows of test, all of which are in the sample of raw rows.
 	sampled := func(seed string) []int64 {
 		s := mustStage(t, "label: y\nsplit: {by: random, train: 0.6, valid: 0.2, test: 0.2"+seed+"}\n", csv)
 		if n := rowsOfSplits(t, s); n["train"] < 3480 || n["train"] > 3720 || n["test"] < 1100 || n["test"] > 1300 {
@@ -358,6 +360,7 @@ func TestSplitByRandom(t *testing.T) {
 	if !slices.Equal(first, again) {
 		t.Error("the same seed gives another test split, want the same rows")
 	}
+	// A fifth of the 1,200 rows, 240, are test again by chance; 400 is far more than that.
 	both := 0
 	for _, row := range other {
 		if slices.Contains(first, row) {

@@ -123,7 +123,7 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 	if err != nil {
 		return nil, err
 	}
-	defer LessGarbage(len(t.Columns()))()
+	defer LessGarbage(len(t.Columns()))() // collects garbage more often from here to the end, if the table is wide
 	tok := cell.NewMarkers(spec.Missing)
 	reading, err := Recognise(ctx, spec, t, "", tok)
 	if err != nil {

@@ -242,7 +242,7 @@ func (s *columnSurvey) observeText(batch *table.Batch, i int, text string) {
 		}
 	} else if x != x || s.markers.HasNumber(x) {
 		s.nans++
-		s.present--
+		s.present-- // with the increment below it is not counted: buildFeature decides whether it is missing
 		if x != x && strings.ContainsAny(text, "0123456789") {
 			s.tooLarge = strings.Clone(text)
 		}
@@ -561,6 +561,7 @@ func (s *columnSurvey) makeBins(feature *built, sample *dataset.Values, room int
 		e = s.times
 	}
 
+	// Without any value, min is infinite, and greater than max. If only sampled rows have none, min is the median.
 	if e.min <= e.max {
 		feature.Range = &dataset.Range{Min: cell.Clamp(e.min), Median: e.min, Max: cell.Clamp(e.max)}
 		if present > 0 {

@@ -186,7 +186,7 @@ func (f *folded) fold(bins []uint8, train *trainSample) *folded {
 }
 
 // predict makes groups and mean from all. Each group is predicted by the mean label of the same bin in the other folds,
-// with a little of the mean of all rows there (leakPrior).
+// with a little of the mean of all rows there (leakPrior). Where there are no rows, max(1, ...) avoids 0/0.
 func (f *folded) predict() *folded {
 	var perFold [leakFolds]foldedGroup
 	var perBin [256]foldedGroup

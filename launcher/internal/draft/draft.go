@@ -125,6 +125,7 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
+	// readTable has a copy of q. What it made of these flags, such as the columns in a list with commas, is in s.
 	q.Drop, q.Categorical = s.drop, s.categorical
 	d.Name, d.Rows = cmp.Or(q.Name, nameOf(q.Sources[0])), s.rows
 	if text := s.reading.Open[q.Label]; text != "" {
@@ -140,6 +141,7 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Without --metric, asked is empty, and the error of its check says nothing.
 	if err := asked.CheckObjective(objective); asked.Name != "" && err != nil {
 		return nil, problem.Wrap(problem.Usage, err, "--metric")
 	}
@@ -162,6 +164,7 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 
 	// Write the specs.
 	d.Dataset = d.writeDatasetSpec(q, label, split, drop)
+	// d.sweep is kept, as WithTrials may write the sweep anew.
 	d.sweep = func(trials int) []byte { return d.writeSweepSpec(q, objective, trials, s) }
 	fitting := int(math.Round(trialsPerMinute * q.Limit.Minutes()))
 	d.Sweep = d.sweep(cmp.Or(q.Trials, min(max(fitting, leastTrials), mostTrials)))
@@ -224,6 +227,7 @@ func (d *Draft) decideLabel(q Request, l *labels) (spec, objective string, err e
 		return spec, q.Objective, err
 	case values == 1:
 		return "", "", fail("every row has the same value, %s: there is nothing to predict%s", l.listValues(), blank)
+	// A regression of two values or more, of which none is a text: declareNumber, after the cases, has it.
 	case q.regression:
 	case values > 2 && q.judgesTwoClasses():
 		return "", "", fail("the column holds %s, and %s judges two classes: name the one that means yes with "+
@@ -231,6 +235,7 @@ func (d *Draft) decideLabel(q Request, l *labels) (spec, objective string, err e
 	case len(l.texts) > 0 && values > 2 || q.wantsClasses():
 		spec, err = d.declareClasses(q, l)
 		return spec, cmp.Or(q.Objective, "multiclass"), err
+	// Both values are numbers, 0 and 1. The spec needs no positive class: 1 is it by default.
 	case len(l.texts) == 0 && values == 2 && l.numbers[0] > 0 && l.numbers[1] > 0:
 		binary("1", "", l.numbers[1])
 		return column, binaryObjective, err
@@ -262,6 +267,7 @@ func (d *Draft) declareNumber(q Request, l *labels) (spec string) {
 // in case alone. If classes were asked for, only too many of them are an error.
 func (d *Draft) declareClasses(q Request, l *labels) (spec string, err error) {
 	values, texts := len(l.numbers)+len(l.texts), slices.Sorted(maps.Keys(l.texts))
+	// At most three texts, so that the message can name them all.
 	if !q.wantsClasses() && len(texts) <= 3 && len(l.numbers) > maxClasses {
 		return "", problem.New(problem.Input, "--label %s: the column holds numbers, and %s: correct it, or leave "+
 			"such rows out with --missing %s", q.Label, strings.Join(texts, ", "), strings.Join(texts, " --missing "))
@@ -272,6 +278,7 @@ func (d *Draft) declareClasses(q Request, l *labels) (spec string, err error) {
 	}
 
 	// Classes of a single row.
+	// once lists them; it is nil if there are none.
 	once := l.uniqueValues()
 	few := strings.Join(once[:min(len(once), 3)], ", ") + " is the label of one row"
 	if len(once) > 1 {
@@ -336,6 +343,7 @@ const (
 // group or of a key stay together, since they are alike. Otherwise rows are split at random; few rows class by class,
 // so that each split has some of each. classes says that the label has several classes.
 func (d *Draft) chooseSplit(q Request, s *seen, classes bool) (string, error) {
+	// The word random asks for a split at random, unless a column is called that.
 	random := q.Parts == splitRandom && s.column(splitRandom) == nil
 	if random {
 		q.Parts = ""
@@ -397,6 +405,7 @@ func (d *Draft) chooseSplit(q Request, s *seen, classes bool) (string, error) {
 	// At random, with few rows class by class.
 	if few {
 		by := fmt.Sprintf(", class by class (the rarest has %s rows)", humanize.Comma(rarest))
+		// The label has no classes: then rarest is the number of all rows.
 		if rarest == s.label.present {
 			by = ""
 		}
@@ -566,6 +575,7 @@ func (d *Draft) writeSweepSpec(q Request, objective string, trials int, s *seen)
 	// What is optimised.
 	optimised := cmp.Or(q.Metric, map[string]string{binaryObjective: "log_loss", "regression": "rmse",
 		"multiclass": "multi_logloss"}[objective])
+	// Objectives other than these three have set q.Metric (setObjective).
 	if strings.Contains(optimised, "(") { // an expression
 		optimised = quoted(optimised)
 	}

@@ -92,6 +92,7 @@ func (c *counter) add(text string) {
 
 func (c *counter) n() int64 { return int64(len(c.hashes)) }
 
+// errEnough ends the reading of a table once enough rows are read.
 var errEnough = errors.New("enough rows")
 
 // readTable reads the first rows of all columns, and all rows of the label and of what may be a time or a key. Columns
@@ -107,7 +108,7 @@ func readTable(ctx context.Context, q Request) (*seen, error) {
 	}
 	var csv dataset.CSVSpec
 	if q.NoHeader {
-		csv.Header = new(bool)
+		csv.Header = new(bool) // false: the first line is data
 	}
 	t, err := table.Open(files, table.Options{CSV: csv, Threads: runtime.GOMAXPROCS(0)})
 	if err != nil {
@@ -132,6 +133,7 @@ func readTable(ctx context.Context, q Request) (*seen, error) {
 	// texts.
 	s := &seen{byName: map[string]*column{}, markers: cell.NewMarkers(q.missing())}
 	spec := &dataset.Spec{Format: q.said, Drop: []string{q.Key, q.Parts}, Group: q.Group}
+	// Until resolve knows the columns, the value of a flag may be one name or a list of names: the spec gets both.
 	for _, names := range slices.Concat(q.Categorical, q.Drop) {
 		spec.Drop = append(append(spec.Drop, names), strings.Split(names, ",")...)
 	}
@@ -240,6 +242,7 @@ func (s *seen) readAll(ctx context.Context, t *table.Table, q Request) error {
 				s.label.observe(label, labels, q.Positive)
 				continue
 			}
+			// Whether an id may stay a number depends on all of its values, but a larger table has no such ids.
 			if c := s.column(name); !c.enough || s.rows <= mostNumbered {
 				c.observe(&b.Columns[i], markers)
 			}

@@ -38,7 +38,8 @@ func (q *Request) setObjective() error {
 		return nil
 	}
 
-	// What follows @ must be the number that the objective takes. by is the metric that goes with the objective.
+	// What follows @ must be the number that the objective takes. by is the metric that goes with the
+	// objective: the usual one, whose error counts only without a number, or else the one with this number.
 	parameter := gbt.ObjectiveArgument(name)
 	by, err := metric.Usual(name)
 	if has {

@@ -64,7 +64,7 @@ type queries struct {
 
 // observe notes the first label of each query of a batch, and whether other labels follow. Rows without a query or a
 // label are skipped: no order is learnt from them. If yes, the value of --positive, is not empty, there are two labels:
-// that value and all others.
+// that value and all others. Of more than maxCounted queries, only the first maxCounted are noted.
 func (q *queries) observe(group, label *dataset.Values, markers *cell.Markers, yes string) {
 	if q.first == nil {
 		q.first, q.differ = map[uint64]uint64{}, map[uint64]bool{}
@@ -74,6 +74,7 @@ func (q *queries) observe(group, label *dataset.Values, markers *cell.Markers, y
 			continue
 		}
 		x, text, isNumber := valueOf(label, i)
+		// Grades are only compared with each other: any number does that is the same for the same label.
 		grade := math.Float64bits(x)
 		switch {
 		case yes != "" && ingest.SameValue(label, i, yes):

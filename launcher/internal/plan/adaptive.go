@@ -64,6 +64,7 @@ func (p *Planned) openTrials(q Inputs) (err error) {
 			trials = append(trials, sweep.Trial{Number: n, Source: s.Search.Method, Open: true})
 		}
 	}
+	// A method whose trials are all listed has no open ones to fill up with, and may have fewer than total.
 	p.Trials, p.Expected = trials, p.Expected[:len(trials)]
 	if !p.Open() {
 		p.Base = nil
@@ -137,6 +138,7 @@ func (p *Planned) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
 // So the parameters are visited until nothing grows, and at least twice. For the same reason a parameter also moves
 // where that needs neither more nor less, so that two parameters with a common bound do not block each other.
 func largestConfiguration(plan *sweep.Plan, bytes func(gbt.Params) int64) sweep.Params {
+	// most is less than any memory before the first call of grows, so that the base itself counts.
 	all, most := maps.Clone(plan.Base), int64(-1)
 
 	// grows reports whether all needs no less than the most so far, and raises the most.
@@ -185,6 +187,8 @@ func (p *Planned) setRungs(chooses metric.Metric, data *dataset.Manifest) error 
 		most = max(most, int(n))
 	}
 
+	// Rows counts each copy of train that random orders of the statistics make; a sample is of one copy. Fill chooses
+	// between rows and trees where the spec leaves it open, and sets the sample of a comparison by rows.
 	rows := p.Dataset.Rows[sweep.Train] / max(1, data.Copies())
 	if !stop.Fill(most, rows, chooses.RankOnly) {
 		return errorf("search.stop: by rows, one in %d of %d is too small a sample; lower eta, take by: %s, or "+

@@ -63,6 +63,7 @@ func assignHoldout(data *dataset.Manifest, ranks bool) (sweep.Holdout, []string,
 	switch {
 	case has(sweep.Calib) && has(sweep.Test):
 		return h, nil, nil
+	// There is no note, since valid still selects, and nothing is calibrated.
 	case has(sweep.Test) && ranks:
 		h.Calib = h.Valid
 		return h, nil, nil
@@ -124,6 +125,7 @@ func chooseMetrics(spec *sweep.Spec, data *dataset.Manifest) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
+		// Metrics of several classes go with objectives of several classes, and only with these.
 		if (m.Kind == metric.Classes) != gbt.Classes(spec.Objective) { // rmse of probabilities may be asked for
 			return nil, errorf("%v", m.CheckObjective(spec.Objective))
 		}
@@ -221,7 +223,8 @@ func checkClasses(spec *sweep.Spec, data *dataset.Manifest, holdout sweep.Holdou
 			class, share = "negative", 1-share
 		}
 
-		// The rows of the rarer class in the split, and in n of its ten folds.
+		// The rows of the rarer class in the split. One is enough for a whole split; of n of its ten folds, count*n/10
+		// have to be one at least. A split that the dataset lacks is in no holdout (assignHoldout).
 		count := math.Round(share * float64(rows.Rows))
 		if n := len(part.Folds); !ok || count > 0 && (n == 0 || count*float64(n) >= dataset.Folds) {
 			continue

@@ -87,6 +87,7 @@ func groupColumns(features *sweep.Features, columns []string,
 			}
 
 			for _, c := range found {
+				// A column that is taken by this very group is skipped: an earlier word has matched it.
 				switch other, taken := groupOf[c]; {
 				case taken && other == "":
 					return nil, fmt.Errorf("%s: params.%s leaves out the column %s already; take it out of one of them",

@@ -35,6 +35,7 @@ func (p *Planned) crossValidate(validate *sweep.Validate, data *dataset.Manifest
 	}
 
 	configurations, expected := p.Trials, p.Expected
+	// Weak configurations are dropped after the first folds, but for sets of columns, which are all compared.
 	p.Folds = sweep.NewFolds(string(scheme), rounds, p.Spec.Search.Features == nil)
 	p.Trials = p.Folds.Expand(configurations)
 	if len(p.Trials) > sweep.MaxTrials {
@@ -165,6 +166,7 @@ func (p *Planned) makeBag(data *dataset.Manifest) error {
 	case !asked && (why != "" || rows > bagRows || p.boundsCost()):
 		return nil
 	case !asked:
+		// bagged says that this is only the default: the quote may take it out again (WithoutBag).
 		s.Ensemble, p.bagged = &sweep.Ensemble{Bag: sweep.DefaultBag}, true
 	}
 	p.note("ensemble: the final training is of %d models, each without one fold of the rows, which are merged: "+

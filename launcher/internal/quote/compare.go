@@ -89,6 +89,7 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 	}
 
 	slices.SortStableFunc(c.Offers, func(a, b Offer) int { return cmp.Compare(q.rankOf(&a), q.rankOf(&b)) })
+	// Types that were not named are many: only those of the best rank are shown, and the own one.
 	if len(wish.Machines) == 0 {
 		c.shorten(own.Name)
 	}
@@ -264,6 +265,7 @@ func (c *Comparison) recommend(budget float64, reserve time.Duration, region str
 	for i := range c.Offers {
 		for _, spot := range []bool{true, false} {
 			o := choice{&c.Offers[i], c.Offers[i].Side(spot), spot}
+			// Without a price, or with one that a person has given and that makes no sense.
 			if o.side.Cost == nil || !sane(o.side.Cost.Expected) {
 				continue
 			}

@@ -86,7 +86,8 @@ func exactly(seconds float64) string {
 
 // Hold returns an error of kind Input, which names the least budget, if the budget (USD) is below the sweep's expected
 // cost plus the reserve for stopping it in time, on its machines or on any of its fallbacks; also if one of their
-// prices is unknown. machine is the name of the sweep's own type, for the message. A budget of 0 is none, and passes.
+// prices is unknown. The reserve is that of the most expensive of all these machines (Quote.ReserveCost), so it is the
+// same for each. machine is the name of the sweep's own type, for the message. A budget of 0 is none, and passes.
 func Hold(quoted *sweep.Quote, machine string, budget float64) error {
 	switch {
 	case budget == 0:

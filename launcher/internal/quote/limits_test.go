@@ -147,7 +147,7 @@ func TestMachinesOfTheFinalTraining(t *testing.T) {
 func TestMachinesOfObjectives(t *testing.T) {
 	m := request(t, large).Manifest
 	p := gbt.Defaults()
-	p.Objective = "binary"
+	p.Objective = "binary" // with one class, which is the default, it is log loss
 	plain := teamSeconds(m, p, 0, 4)
 	for objective, want := range map[string]float64{"regression_l1": plain + float64(p.NumIterations)*10/1000,
 		"binary": 3 * plain} {
@@ -174,6 +174,7 @@ func offer(t *testing.T, q *Estimator) *Offer {
 func TestSpotPaysUpTo(t *testing.T) {
 	q := request(t, large)
 	even := offer(t, q).SpotPays
+	// Not 0, which would mean never. A preemption costs minutes, so that at one a minute Spot cannot pay.
 	if !(even > 0.5) || even > 60 {
 		t.Fatalf("Spot pays up to %v preemptions an hour; want .5 to 60", even)
 	}

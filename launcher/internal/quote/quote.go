@@ -213,12 +213,13 @@ func (q *Estimator) estimateWork() (*work, error) {
 		w.seconds = append(w.seconds, seconds)
 		w.mean += seconds
 		values += t.values(params)
+		// Without a comparison by rows these are the seconds on all rows, and nothing reads them.
 		if stop := p.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
 			t.rows = max(1, t.rows/stop.OneIn)
 		}
 		onSample = append(onSample, q.trialSeconds(t, params))
 	}
-	w.ns = w.mean * 1e9 / max(values, 1)
+	w.ns = w.mean * 1e9 / max(values, 1) // w.mean is the sum until here
 	w.mean /= float64(len(w.seconds))
 
 	// By phase. Where search.stop ends trials early, the first phase becomes two.
@@ -376,6 +377,7 @@ func (q *Estimator) makeOffer(w *work, machine machines.Type, sizing sweep.Sizin
 		NsPerValue: w.ns,
 		BuiltIn:    machine.BuiltIn}
 
+	// finalNotes asks what other numbers of machines for the final training would take.
 	o.with = func(final int) *Offer { return q.makeOffer(w, machine, sizing, disks, final) }
 
 	// Seconds: until the first trial starts (assumed to within a factor of two), a trial's, and the final training's.
@@ -422,6 +424,7 @@ func (q *Estimator) makeOffer(w *work, machine machines.Type, sizing sweep.Sizin
 		// All machines are paid until the end, except that during the refit only those that train it are. per is USD an
 		// hour; alone is the USD of the others for the time of the refit.
 		per := usd * float64(vms)
+		// Without a refit it takes 0 seconds, and alone is 0.
 		alone := usd * float64(vms-max(final, 1)) * refit / 3600
 		s.Hourly = usd
 		s.PriceDate = from.Date

@@ -64,7 +64,8 @@ func simulateRungs(planned *sweep.Plan, n int, seed uint64) []int {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	ends, scores := make([]int, n), make([]float64, n)
 	var ladder search.Ladder
-	// climb takes a trial up from the step from, 0 for its start, until a rung makes it wait or none is left.
+	// climb takes a trial up from the step from, 0 for its start, until a rung makes it wait or none is left. Whatever
+	// the verdict other than to go on, the trial waits until resume judges it.
 	climb := func(trial, from int) {
 		for _, step := range search.RungsOf(planned, trial) {
 			if step <= from {

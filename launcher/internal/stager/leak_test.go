@@ -43,7 +43,7 @@ func shuffled(t *testing.T, rest string, twice bool) (*dataset.Dataset, []table.
 	b.WriteString("y,user,site,ad,device,price,ts,part\n")
 	for i := range 2 * leakRows {
 		if twice && i == leakRows {
-			source.Seed(1, 12)
+			source.Seed(1, 12) // as at the start, so that the same rows come again
 		}
 		y := 0
 		if rng.IntN(2) == 0 {

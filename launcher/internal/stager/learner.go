@@ -64,7 +64,7 @@ func (s *Stager) learner(ctx context.Context, l *encode.TrainingSet) ([]float64,
 	}
 
 	// Learn from the training rows, and predict all rows.
-	all := *d
+	all := *d // without a Subset, so that all rows are predicted
 	d.Subset = l.Train
 	r, err := gbt.Train(ctx, d, p, gbt.Options{Threads: s.threads()})
 	if err != nil {

@@ -78,6 +78,7 @@ func (s *Stager) readPastNights(ctx context.Context, spec *dataset.Spec, dst Des
 	r := &nights.Record{Format: 1, Dataset: spec.Name, Night: s.Night, At: s.now(), Spec: hash, Meaning: meaning,
 		MaxAge: spec.Contract.MaxAge}
 	q := &nights.Request{Spec: spec, At: r.At, Threads: s.threads(), Declared: s.Night != "" || spec.Contract.Declared}
+	// The oldest comes first, as Nights returns them.
 	for _, n := range earlier {
 		if !n.Blocked() && n.Meaning == meaning {
 			q.Before = append(q.Before, n.Profile)
@@ -116,7 +117,7 @@ func (s *Stager) judgeNight(ctx context.Context, r *nights.Record, q *nights.Req
 		r.Findings = append(r.Findings, nights.Finding{Code: nights.CodeMissingDays, Level: nights.Warning,
 			Text: fmt.Sprintf("no file matches %s", shortList(absent))})
 	}
-	return r, dst.putNight(ctx, r, blob.Any)
+	return r, dst.putNight(ctx, r, blob.Any) // any record that is there is damaged
 }
 
 // shortList joins names for a message, the first five if there are more.

@@ -93,7 +93,7 @@ func FetchTo(ctx context.Context, store blob.Store, m *dataset.Manifest, dir str
 	for _, f := range m.Files {
 		names = append(names, f.Name)
 	}
-	slices.Reverse(names)
+	slices.Reverse(names) // so that the manifest is last
 	for _, name := range names {
 		attrs, err := store.Stat(ctx, prefix+name)
 		if err != nil {

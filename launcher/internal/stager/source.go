@@ -262,7 +262,8 @@ func uploadManifest(ctx context.Context, file string, store blob.Store, m *datas
 }
 
 // uploadOne uploads a file as the object name and returns its checksum. If the object has the same contents, and got
-// them after since, it stays. report is told the bytes that are done.
+// them after since, it stays. report is told the bytes that are done. If other processes write the object at the same
+// time, it gives up after three attempts.
 func uploadOne(ctx context.Context, file string, store blob.Store, name string, since time.Time,
 	report func(int64)) (uint32, error) {
 	f, err := os.Open(file)

@@ -136,6 +136,7 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 		return nil, err
 	}
 	if in.Staged != nil {
+		// It is nil if the version has been removed since Look: then it is staged again.
 		if staged, err := dst.Reuse(ctx, in.Staged); staged != nil || err != nil {
 			return staged, err
 		}
@@ -270,6 +271,7 @@ func (s *Stager) putIntoPlace(ctx context.Context, work *workspace, place, versi
 	}
 	defer lock.Close()
 
+	// A folder that exists, and is not empty, cannot be replaced by a rename.
 	err := os.Rename(work.path("dataset"), place)
 	if _, statErr := os.Lstat(place); err != nil && statErr == nil {
 		whole, checkErr := s.holdsWhole(ctx, place, version)

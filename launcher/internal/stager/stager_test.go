@@ -107,7 +107,7 @@ func TestSameInputIsFoundAgain(t *testing.T) {
 			}
 		}
 	}
-	// The spec counts as input, too; and another input does not make the first one be forgotten.
+	// The spec counts as input, too. Another input does not make the first one be forgotten.
 	other, err := s.Stage(t.Context(), spec(t, source, "train: 0.7, valid: 0.3", "train: 0.6, valid: 0.4"),
 		stager.Destination{Store: store, URL: "gs://d"})
 	if err != nil || other.Existed {

@@ -158,6 +158,7 @@ func (q *Request) copyAll(ctx context.Context, partial string) (*dataset.Manifes
 	prefix := sweep.DatasetDir(q.Dataset.Name, q.Dataset.Version)
 	var text []byte
 	var m *dataset.Manifest
+	// What arrives damaged is read again, a few times; an error of the store is not.
 	err := q.untilWhole(ctx, prefix+dataset.ManifestFile, func() (err error) {
 		if text, _, err = blob.ReadAll(ctx, q.Store, prefix+dataset.ManifestFile, maxManifest); err != nil {
 			return backoff.Permanent(fmt.Errorf("read the dataset's manifest: %w", err))
