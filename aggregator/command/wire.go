@@ -59,6 +59,7 @@ func connect(ctx context.Context, env environment.Deployment) (_ *cli.Backends, 
 			return nil, err
 		}
 		topic := messages.Publisher(env.Verdicts.Topic)
+		// The topic and its client go to the front of what is closed.
 		closers = append([]func() error{func() error { topic.Close(); return nil }, messages.Close}, closers...)
 		b.Channels = append(b.Channels, notify.Topic(topic))
 	}

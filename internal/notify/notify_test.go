@@ -219,6 +219,7 @@ func TestMorning(t *testing.T) {
 			Test:   map[string]float64{"auc": 0.63, "log_loss": 0.125, "average_precision": 0.1211},
 			Within: tc.within, Gate: &tc.gate,
 			Cost: &sweep.Cost{USD: 0.0123}, At: planned.Add(3 * time.Minute)}
+		// Only this case has what an earlier build recorded, a trial that is as good, and the score of the base rate.
 		if fifth, rate := 5, 0.02816; tc.metric == "average_precision" {
 			c.AsGood, c.Without = &fifth, &rate
 		}

@@ -126,7 +126,7 @@ func (s Search) Next(a Answer) (Search, Action) {
 		return s.stop(Broken)
 
 	case Help:
-		if a.Yes { // it is not idle
+		if a.Yes { // it takes part, and so is not idle: that time counts anew
 			s.idle = s.list.Ended
 		}
 		return s.do(LookForEnd)
@@ -135,6 +135,8 @@ func (s Search) Next(a Answer) (Search, Action) {
 		return s.do(LookForEnd)
 	}
 
+	// The answers that are left say that this trial is not to be had in this pass: an earlier attempt of this task does
+	// not hold it, its holder lives, another task was faster, or it has ended.
 	s.index++
 	return s.look()
 }
@@ -152,7 +154,7 @@ func (s Search) endAttempt() (Search, Action) {
 // whether a verdict on one can be given.
 func (s Search) startPasses(a Answer) (Search, Action) {
 	s.list, s.pass, s.index = a.View, 0, 0
-	if s.idle.IsZero() {
+	if s.idle.IsZero() { // the first listing
 		s.idle = s.list.Ended
 	}
 	if a.Full { // waiting for memory says nothing about the other holders

@@ -55,7 +55,8 @@ func (r *Registry) Delete(ctx context.Context, model string, number int, act Act
 		}
 	}
 
-	// If an alias was moved to it meanwhile, withdraw the mark.
+	// If an alias was moved to it meanwhile, withdraw the mark. A repeated call looks, too: the one before may have
+	// died at this point.
 	held := r.checkUnused(ctx, model, number)
 	if held == nil {
 		return nil

@@ -34,7 +34,8 @@ func (r *Registry) History(ctx context.Context, model string) ([]Event, error) {
 // Damaged, and the earlier ones follow; any other error ends the sequence.
 func (r *Registry) Moves(ctx context.Context, model, alias string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		// The latest move is in the alias itself. If that is damaged, the history tells how many there were.
+		// The latest move is in the alias itself, and is yielded from there. If that is damaged, the history tells how
+		// many there were.
 		now, _, err := r.readAlias(ctx, model, alias)
 		last := now.Last.Sequence
 		switch {
@@ -50,7 +51,7 @@ func (r *Registry) Moves(ctx context.Context, model, alias string) iter.Seq2[Eve
 		case err != nil:
 			yield(Event{}, err)
 			return
-		case last > 0 && !yield(now.Last, nil):
+		case last > 0 && !yield(now.Last, nil): // the caller wants no more
 			return
 		}
 
@@ -343,7 +344,7 @@ func (r *Registry) checkMoved(ctx context.Context, model string, moves []recorde
 		}
 		object := versionDir(model, m.To) + versionFile
 		switch s, there := sums[m.To]; {
-		case m.To == 0 || slices.Contains(deleted, m.To):
+		case m.To == 0 || slices.Contains(deleted, m.To): // it removed the alias, or led to what was deleted later
 		case !there:
 			errs = append(errs, Damaged(object, fmt.Errorf("move %d of %s leads to this version, which cannot be "+
 				"read", m.Sequence, m.Alias)))

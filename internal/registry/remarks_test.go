@@ -118,7 +118,7 @@ func TestDelete(t *testing.T) {
 		}
 	}
 	must.Get(r.RemoveAlias(ctx, "ctr", "canary", registry.Expect{Version: 2}, act(5, "over")))(t)
-	for range 2 {
+	for range 2 { // repeating it is harmless
 		must.Do(t, r.Delete(ctx, "ctr", 2, act(6, "room")))
 	}
 

@@ -186,7 +186,8 @@ func (a *asker) fromRest() *Suggestion {
 		a.rest = space{size: a.size}.order(a.Seed)
 	}
 	for ; len(a.rest) > 0; a.rest = a.rest[1:] {
-		// The number of a configuration has one digit for each axis, to the base of its size.
+		// The number of a configuration has one digit for each axis, to the base of its size. A digit's value is at the
+		// middle of its part of the axis, hence the 0.5.
 		i := a.rest[0]
 		params := make(sweep.Params, len(a.axes))
 		for j := range a.axes {

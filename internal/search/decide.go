@@ -81,7 +81,7 @@ func (a *asker) suggestBeginning(method string, after, wanted int) *Suggestion {
 	case sweep.MethodHalton:
 		return a.byMethod()
 	case sweep.MethodAuto, sweep.MethodGP:
-	default:
+	default: // only these two use results of earlier sweeps or the portfolio
 		return nil
 	}
 

@@ -39,7 +39,7 @@ func Sets(f *sweep.Features, limit int, seed uint64) (listed [][]bool, open int,
 		all[i] = true
 	}
 	listed = [][]bool{all}
-	if f.Try == sweep.TrySubsets {
+	if f.Try == sweep.TrySubsets { // a spec with subsets has trials, so limit is not 0
 		return append(listed, subsets(f, limit-1, seed)...), 0, nil
 	}
 

@@ -136,6 +136,7 @@ func (f *fitting) compute(x []float64) {
 	// The kernel of every pair, and slope, from which its gradient follows: the kernel's derivative by the logarithm of
 	// column g's length scale is slope times the pair's squared distance in g, times inverse[g]. (The derivative of
 	// matern(d) is -exp(-d) (1 + d) d/3, and that of d, by the logarithm, is -5/d times squared distance and inverse.)
+	// Pairs are numbered row by row below the diagonal, as newFitting has them.
 	pairs := len(f.between)
 	kernel, slope := make([]float64, pairs), make([]float64, pairs)
 	sums := make([]float64, pairs)
@@ -154,7 +155,7 @@ func (f *fitting) compute(x []float64) {
 				e *= math.Pow(rho, apart)
 			}
 			kernel[p], slope[p] = e*(1+d+d*d/3), e*(1+d)*5/3
-			same := 0.0
+			same := 0.0 // two results of one search share its level, whose variance is offset
 			if f.between[p] == 0 {
 				same = offset
 			}
@@ -172,7 +173,8 @@ func (f *fitting) compute(x []float64) {
 }
 
 // setDensity sets the value and the gradient at x from the factorized covariance. kernel and slope are by pair, inverse
-// is by column: see compute. v, noise and rho are the signal's variance, the noise's and the correlation at x.
+// is by column: see compute, which has set f.grad to zeros. v, noise and rho are the signal's variance, the noise's and
+// the correlation at x.
 func (f *fitting) setDensity(x []float64, chol *mat.Cholesky, kernel, slope, inverse []float64, v, noise, rho float64) {
 	z := mat.NewVecDense(f.n, f.z)
 	var alpha mat.VecDense
@@ -186,7 +188,7 @@ func (f *fitting) setDensity(x []float64, chol *mat.Cholesky, kernel, slope, inv
 	// Its derivative by a parameter is half of the trace of (K^-1 - alpha alpha') dK, where dK is the derivative of the
 	// covariance. weights is that matrix below its diagonal, by pair: with its mirror image every pair counts twice, so
 	// that the half goes. trace is the sum of its diagonal.
-	m := len(inverse)
+	m := len(inverse) // x has a length scale for each column, then variance, noise and, of several searches, rho
 	weights := make([]float64, len(kernel))
 	trace := 0.0
 	p := 0

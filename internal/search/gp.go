@@ -116,7 +116,7 @@ func spreadLatest(n, limit int) (out []int) {
 
 // fitModel returns a Gaussian process fitted to the finished trials, the failed ones and results of earlier searches.
 // It is fitted once and kept in a.model for all proposals of a request. It has no columns, and is not fitted, if every
-// parameter has a single value.
+// parameter has a single value. There must be a score of this search or of an earlier one.
 func (a *asker) fitModel() *fittedModel {
 	if a.model != nil {
 		return a.model
@@ -168,7 +168,7 @@ func (a *asker) fitModel() *fittedModel {
 	var k known
 	k, m.points = gather(selectInformative(observed, z, maxModelled))
 	m.condition(k)
-	_, m.means = m.solveCovariance(k.rows)
+	_, m.means = m.solveCovariance(k.rows) // what the model expects at the points that it knows, without their noise
 	return m
 }
 

@@ -107,7 +107,8 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 	replaced := max(1, int(math.Round(pbtReplaced*float64(size))))
 	goesOn := own >= 0 && !b.isTried(normalizeNumbers(b.before[own].Params))
 
-	// It is not one of the worst. Members without a model count as the worst.
+	// It is not one of the worst. b.before has the best first, and members without a model, which it leaves out, count
+	// as the worst.
 	if goesOn && own < size-replaced {
 		s := b.before[own]
 		return continueFrom(trial, s, normalizeNumbers(s.Params),

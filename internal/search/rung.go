@@ -292,7 +292,7 @@ func expectedEnds(seen []sweep.Seen) map[int]float64 {
 		if s.Status != sweep.StatusStopped || s.Score == nil || len(s.Rungs) == 0 {
 			continue
 		}
-		end := *s.Score
+		end := *s.Score // at its last rung, which is among the steps, since those are the rungs of all in seen
 		for i := slices.Index(steps, s.Rungs[len(s.Rungs)-1].Step); i < len(steps); i++ {
 			end += gains[i]
 		}

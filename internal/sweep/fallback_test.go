@@ -59,7 +59,8 @@ func TestFallback(t *testing.T) {
 		t.Errorf("without machine.wait: got %+v, error %v; want a wait of ten minutes", s, err)
 	}
 
-	// What is refused: a machine, and a part of the error.
+	// What is refused: a machine, and a part of the error. limits.sweep is 6 hours, of which all waits together may be
+	// half.
 	for name, c := range map[string][2]string{
 		"a region as zone":     {"{zones: [us-central1]}", "zone \"us-central1\""},
 		"a zone of a fallback": {"{fallback: [{zones: [a]}]}", "zone \"a\""},

@@ -214,7 +214,7 @@ func (p *Plan) Stages() []int {
 	stages := make([]int, len(p.Trials))
 	for i, t := range p.Trials {
 		switch {
-		case t.Refit && forward:
+		case t.Refit && forward: // it is the last trial, so all other stages are set
 			stages[i] = slices.Max(stages) + 1
 		case t.Refit:
 			stages[i] = 2
@@ -442,8 +442,8 @@ func orderOfState(state string) int {
 }
 
 // addResults sets the state, the scores and their summary from the configuration's results, in the order of the folds;
-// nil is a fold that has not ended. Trees becomes the mean of the folds' best iterations, weighted by the rows that
-// each was trained on.
+// nil is a fold that has not ended. c.Metrics must be an empty map, to which it adds the means of the metrics. Trees
+// becomes the mean of the folds' best iterations, weighted by the rows that each was trained on.
 func (c *Rated) addResults(results []*Result) {
 	c.State = ConfigurationDone
 	weightedTrees, rows := 0.0, 0.0

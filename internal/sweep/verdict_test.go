@@ -9,7 +9,7 @@ import (
 
 // TestTodo: there is one answer to what a person has to do, by the state of the night. There is a case for each answer,
 // and for each pair of states of which the more important one decides. Each changes a night whose version 7 was held
-// back while version 6 stayed live.
+// back while version 6 stayed live. Exactly the answers that begin with "To do" are due.
 func TestTodo(t *testing.T) {
 	const promote = "To do: decide whether version 7 goes live: `launcher registry promote ads@7 --why REASON`; " +
 		"until then "

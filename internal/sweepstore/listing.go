@@ -110,18 +110,18 @@ func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 			continue
 		}
 		// number is a rung's number of trees, or a claim's.
-		of := &l.Trials[trial]
+		listed := &l.Trials[trial]
 		switch part {
 		case sweep.PartResult:
-			of.Ended, of.Result = true, attrs.Generation
+			listed.Ended, listed.Result = true, attrs.Generation
 		case sweep.PartDecision:
-			of.Decided = attrs.Generation
+			listed.Decided = attrs.Generation
 		case sweep.PartRung:
-			note(&of.Rungs, number, attrs.Generation)
+			note(&listed.Rungs, number, attrs.Generation)
 		case sweep.PartPause:
-			note(&of.Pauses, number, attrs.Generation)
+			note(&listed.Pauses, number, attrs.Generation)
 		case sweep.PartPromotion:
-			note(&of.Promotions, number, attrs.Generation)
+			note(&listed.Promotions, number, attrs.Generation)
 		default:
 			if claims[trial] == nil {
 				claims[trial] = map[int]*ListedClaim{}
@@ -138,15 +138,15 @@ func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 
 	// Put the claims in order. Objects of a claim that does not exist are no claim.
 	for i := range l.Trials {
-		of := &l.Trials[i]
-		of.Number = i
+		listed := &l.Trials[i]
+		listed.Number = i
 		for _, number := range slices.Sorted(maps.Keys(claims[i])) {
 			if c := claims[i][number]; c.Made != blob.Absent {
-				of.Claims = append(of.Claims, *c)
-				of.Note(c.Claim)
+				listed.Claims = append(listed.Claims, *c)
+				listed.Note(c.Claim)
 			}
 		}
-		of.notePauses()
+		listed.notePauses()
 	}
 	return l, nil
 }

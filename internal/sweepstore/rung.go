@@ -122,7 +122,7 @@ func (t *Trials) GatherRungs(ctx context.Context, l Listing, own, from, to int, 
 		if err != nil {
 			return err
 		}
-		if r == nil {
+		if r == nil { // it was there when it was listed, and has been deleted since, with the sweep
 			continue
 		}
 		known[one.key] = sweep.Reached{Step: r.Step, Trial: r.Trial, Score: r.Score}

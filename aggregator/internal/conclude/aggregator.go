@@ -308,7 +308,7 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 	switch do.Do {
 	case protocol.LookForConclusion: // consider has looked already
 
-	case protocol.ReadResults:
+	case protocol.ReadResults: // foldResults(nil) counts all results: there is no ending yet to leave some out
 		err = a.readResults(ctx, k)
 		k.recordProgress()
 		b := k.foldResults(nil)
@@ -329,7 +329,7 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 		answer.Yes = o.spent != ""
 
 	case protocol.AskJob:
-		if a.Jobs != nil {
+		if a.Jobs != nil { // without an engine to ask, the answer stays no: the job may still run
 			answer.Yes, o.state, err = o.jobs.haveEnded(ctx)
 		}
 		// If the tasks were of another version and could not train the plan, those of the right one still can.
@@ -360,8 +360,8 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 	return answer, err
 }
 
-// writeEnding writes the ending: why the sweep ends, and which results count, those read so far. created is false if
-// another aggregator has written one, which then holds.
+// writeEnding writes the ending, and keeps it in o.ending: why the sweep ends, and which results count, those read so
+// far. created is false if another aggregator has written one, which then holds.
 func (o *concluding) writeEnding(ctx context.Context, why protocol.Why) (created bool, err error) {
 	// The reason, with the last error of a task and what machines were missing, if these may explain it.
 	p := o.k.plan
@@ -388,6 +388,7 @@ func (o *concluding) writeEnding(ctx context.Context, why protocol.Why) (created
 		e.Early += fmt.Sprintf("; %d of them were paused by the stopping rule and count as stopped", n)
 	}
 
+	// Early may still be empty, which is why a leading separator is cut off.
 	if left := countUntrained(p, b); left != "" && !e.Cancelled {
 		e.Early = strings.TrimPrefix(e.Early+"; "+left, "; ")
 	}

@@ -28,7 +28,7 @@ func (a *Aggregator) listBeaten(ctx context.Context, k *known) ([]int, error) {
 	scores := map[sweepstore.RungKey]sweep.Reached{}
 	gathered := map[int]bool{}
 	for _, t := range k.listing.Trials {
-		step := t.PausedAt()
+		step := t.PausedAt() // 0 if it never was paused
 		if _, ended := k.results[t.Number]; ended || step == 0 {
 			continue
 		}
@@ -44,6 +44,7 @@ func (a *Aggregator) listBeaten(ctx context.Context, k *known) ([]int, error) {
 		}
 
 		if !gathered[step] {
+			// No trial is left out: -1 is none.
 			if err := k.trials.GatherRungs(ctx, k.listing, -1, step, step, scores); err != nil {
 				return nil, err
 			}
@@ -55,7 +56,7 @@ func (a *Aggregator) listBeaten(ctx context.Context, k *known) ([]int, error) {
 	}
 
 	// All scores at these rungs, by which search.Behind ranks the paused trials. As in the tasks, trials that have
-	// failed since do not count, except with halving.
+	// failed since do not count. With halving they do: otherwise its verdicts would depend on how soon a trial fails.
 	halving := k.plan.Spec.Search.Stop.Rule == sweep.StopHalving
 	for _, s := range scores {
 		r, ended := k.results[s.Trial]

@@ -33,7 +33,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	c := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Done: own.Done,
 		Failed: own.Failed, At: a.Now().UTC()}
 
-	if !enoughFor(c, p, b, e, own) {
+	if !enoughFor(c, p, b, e, own) { // it has set c.Reason
 		return c, nil, nil
 	}
 
@@ -53,7 +53,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 		return nil, nil, err
 	}
 
-	// The rejected trials are reported even without a winner.
+	// The rejected trials are reported even without a winner. w is nil if no trial may win.
 	c.Rejected, c.Reason = selection.Rejected, selection.Reason
 	if e.Early != "" {
 		c.Reason += "; " + e.Early
@@ -82,7 +82,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 		c.Without = &v
 	}
 
-	// Register it, or the final model in its place.
+	// Register it, or the final model in its place. f is nil if there is none that may be registered.
 	f, report, err := a.judgeFinal(ctx, k, b, e, w, h)
 	if err != nil {
 		return nil, nil, err
@@ -272,7 +272,7 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final
 		files[name] = append(text, '\n')
 	}
 
-	// Test rows, for later nights to compare models on.
+	// Test rows, for later nights to compare models on; nil if the sample has none.
 	if r := referenceOf(h, maxReference); r != nil {
 		data, err := r.encode()
 		if err != nil {

@@ -281,7 +281,8 @@ func TestEitherPredictorConvicts(t *testing.T) {
 }
 
 // TestFaultsOfEveryObject is the matrix of what an aggregator does about an object with which something is wrong for
-// good, by the table of internal/sweep/WIRE.md. A row is a kind of objects, the columns are the faults. The sweep is
+// good, by the table of internal/sweep/WIRE.md. A row is a kind of objects. The columns are the faults: a checksum that
+// never matches, no permission to read, an error of the store, a lost second half, and no such object. The sweep is
 // concluded with the
 //
 //	best      or the next trial,

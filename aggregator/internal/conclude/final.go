@@ -67,6 +67,7 @@ func (a *Aggregator) judgeFinal(ctx context.Context, k *known, b sweep.Board, e 
 	case r.Refits == nil || *r.Refits != w.result.Trial:
 		return refuse("the final training was of another trial's configuration")
 	}
+	// A dataset may have each row of train several times, as copies with other statistics; people count rows.
 	report.Trees, report.Rows = r.Trees, r.TrainRows/max(1, h.manifest.Copies())
 
 	// The model's files.
@@ -163,6 +164,7 @@ func (f *final) compareWithWinner(w *winner, h *holdout, report *sweep.FinalMode
 	report.Correlation = correlation(fresh, old, weight)
 
 	// The loss, by a metric that fits the objective. A winner that is worse than a constant need not be agreed with.
+	// Conditions here and below are written as !(x >= y), so that NaN is refused, too.
 	name := "l2"
 	switch {
 	case ranks:

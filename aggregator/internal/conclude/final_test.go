@@ -259,8 +259,9 @@ func TestCorrelationIsANumber(t *testing.T) {
 	}
 }
 
-// TestTheFinalModelHasToAgree: if the final training failed, or its model is unlike the winner, the winner alone is
-// registered, and the report says why.
+// TestTheFinalModelHasToAgree: if the final training has not ended, failed, ended at its limit or was of another
+// trial's configuration, or if its model is unlike the winner, the winner alone is registered, and the report says why.
+// Without a change of labels or result, trainFinal makes a model that agrees (TestTheFinalModelIsRegistered).
 func TestTheFinalModelHasToAgree(t *testing.T) {
 	for name, tc := range map[string]struct {
 		do   func(*world)

@@ -81,7 +81,7 @@ func TestBrokenLabelsDoNotGoLive(t *testing.T) {
 		},
 		"inverted": func(_ *rand.Rand, was string) string { return map[string]string{"0": "1", "1": "0"}[was] },
 		"all over": func(r *rand.Rand, _ string) string { return strconv.Itoa(r.IntN(2)) },
-		"shuffled": func(r *rand.Rand, _ string) string { // the rate stays, but labels no longer belong to their rows
+		"shuffled": func(r *rand.Rand, _ string) string { // 1 in one row of five, whichever it is
 			return strconv.Itoa(min(r.IntN(100)/80, 1))
 		},
 		"too many": func(r *rand.Rand, was string) string {

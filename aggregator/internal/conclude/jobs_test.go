@@ -35,7 +35,8 @@ func (s several) Status(_ context.Context, job string) (engine.JobStatus, error)
 
 // TestASweepWithSeveralJobs: a sweep's jobs have ended only if none of them runs and no other may follow. Another may
 // follow, for the next type of machine, if the newest has got no machine, until 20 minutes after it was recorded: ten
-// of machine.wait, and ten for a submission.
+// of machine.wait, and ten for a submission. In the cases j is the first job, and j-f1 and j-f2 are the second and
+// third; a job that the engine does not list is gone.
 func TestASweepWithSeveralJobs(t *testing.T) {
 	waiting, running := engine.JobStatus{State: engine.Waiting}, engine.JobStatus{State: engine.Running, Began: true}
 	given, failed, broke := engine.JobStatus{State: engine.Cancelled}, engine.JobStatus{State: engine.Failed},
@@ -277,7 +278,8 @@ func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 		a.Jobs, a.Now = j, func() time.Time { return created.Add(after) }
 		return a.Consider(t.Context(), w.plan.Sweep)
 	}
-	// 2 x 895 s, 0.20 held in reserve
+	// Machines are charged from 70 s on: the job runs since 100 s, after a lead time of 30. So this is 2 x 895 s, or
+	// $1.79, and $0.20 in reserve.
 	if c, err := at(several{"night-1": running}, 965*time.Second); err != nil || c != nil {
 		t.Fatalf("after 965 s: concluded as %+v, error %v; want it to continue", c, err)
 	}

@@ -85,7 +85,7 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 		m.tonight, m.targets, m.origin.prints = r.sample, r.targets, r.prints()
 	}
 
-	// What staging found about tonight's table.
+	// What staging found about tonight's table; nil if it has left no record.
 	r, err := a.record(ctx, p.Dataset.Name, p.Dataset.Version)
 	if err != nil {
 		return nil, err
@@ -103,8 +103,8 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 				m.evidence.Copied = f.Text
 			}
 		}
-		if a := r.Accepted; a != nil && a.Lasting { // then rows from before say nothing
-			m.evidence.NotReference = fmt.Sprintf("%s has accepted a lasting change: %s", a.By, a.Why)
+		if by := r.Accepted; by != nil && by.Lasting { // then rows from before say nothing
+			m.evidence.NotReference = fmt.Sprintf("%s has accepted a lasting change: %s", by.By, by.Why)
 		}
 	}
 
@@ -183,7 +183,7 @@ func (m *match) compareWithChampion(ctx context.Context, number int) (e judge.Ev
 	}
 	defer champion.Close()
 
-	// On tonight's rows.
+	// On tonight's rows. latest stays the champion if no sound version is newer.
 	latest := champion
 	if e.NotTonight == "" {
 		if e.Tonight.Old, err = predict(champion.Scorer, m.tonight); err != nil {
@@ -228,6 +228,7 @@ func (m *match) latestSound(ctx context.Context, champion *rival, tonight *judge
 			latest, tonight.Last = r, predictions
 		}
 	}
+	// m.prior has the newest version first. Only if that was held back can it be vindicated.
 	if len(m.prior) == 0 || m.prior[0].standing != suspect || m.prior[0].Number < latest.number {
 		return latest, 0, nil
 	}
@@ -237,7 +238,7 @@ func (m *match) latestSound(ctx context.Context, champion *rival, tonight *judge
 	if err != nil || heldBack == nil {
 		return latest, 0, err
 	}
-	rows := *tonight // Better compares New with Old: the version held back with the latest sound one
+	rows := *tonight // a copy, since Better compares New with Old: the version held back with the latest sound one
 	rows.New = predictions
 	if rows.Last != nil {
 		rows.Old = rows.Last

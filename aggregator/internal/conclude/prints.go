@@ -34,7 +34,7 @@ func (r *reference) prints() prints {
 // is solved for s. That chance decides on each row is a binomial variance of chance*(1-chance) over the rows, once for
 // each table. Divided by 1-chance, as s is, the standard error is sqrt(chance/(1-chance) * (1/a+1/b)).
 func (p prints) sharedBy(other prints) (share, least float64) {
-	a, b := float64(len(p[""])), float64(len(other[""]))
+	a, b := float64(len(p[""])), float64(len(other[""])) // rows: prints[""] has a hash of each row's label
 	if a*b == 0 {
 		return math.NaN(), math.NaN()
 	}
@@ -42,11 +42,11 @@ func (p prints) sharedBy(other prints) (share, least float64) {
 	// Count the equal rows of each side: 0 is p, 1 is other.
 	times := [2]map[uint64]float64{{}, {}}
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(p)), func(name string) bool { return other[name] == nil })
-	for side, of := range []prints{p, other} {
-		for i := range of[""] {
+	for side, table := range []prints{p, other} {
+		for i := range table[""] {
 			var row uint64
 			for _, name := range names {
-				row = encode.Mix(row ^ uint64(of[name][i]))
+				row = encode.Mix(row ^ uint64(table[name][i]))
 			}
 			times[side][row]++
 		}

@@ -166,7 +166,7 @@ func (m *match) originOf(ctx context.Context, v registry.Version) (*origin, erro
 	if o, known := m.origins[v.Number]; known {
 		return o, nil
 	}
-	m.origins[v.Number] = nil
+	m.origins[v.Number] = nil // what a later call gets after each return below without an origin
 	text, err := m.a.Registry.ReadFile(ctx, v, scorer.FileDataset)
 	if isUnusable(err) {
 		return nil, nil
@@ -432,6 +432,8 @@ func (m *match) earlierNights(ctx context.Context, sound []priorVersion) (found 
 			})
 		}
 
+		// Rows are read only where the model may turn out not to have seen them. That also sets o.prints, by which
+		// unseenBy decides where sightOf cannot tell. An o that is nil, not known, may have been seen.
 		var rows *reference
 		if o.sightOf(m.origin) != maySee {
 			if rows, err = m.rowsOf(ctx, v.Version, o); err != nil {

@@ -43,7 +43,7 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 	}
 
 	// Other trials, on the same rows.
-	others := s.Candidates[1:]
+	others := s.Candidates[1:] // the winner is the first
 	if len(others) > 0 {
 		if t.RunnerUp, err = a.compareWithRival(ctx, k, resultOf(b, others[0]), w, h); err != nil {
 			return nil, err

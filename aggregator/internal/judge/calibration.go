@@ -113,7 +113,7 @@ func (d *decision) checkCalibrationError(seed uint64, r *Judged) {
 	chance, squares := 0.0, 0.0
 	drawn := in
 	drawn.Label = make([]float32, len(in.Label))
-	random := rand.New(rand.NewPCG(seed, draws))
+	random := rand.New(rand.NewPCG(seed, draws)) // draws also serves as the number of the stream
 	for range draws {
 		for i, p := range in.Pred {
 			drawn.Label[i] = 0

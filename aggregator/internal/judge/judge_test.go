@@ -226,8 +226,8 @@ func kinds(seed uint64, n int, errNew, errOld float64, bad func(r *rand.Rand, cl
 
 // TestNightsOfClasses: of ten good nights of three classes, at least nine pass. Labels that are shuffled, and two
 // classes that are swapped, block a night. A champion that has fallen behind in one class does not. A first model
-// that knows no more than the shares of the classes is not promoted. No reason speaks of positive rows or the base
-// rate.
+// that knows no more than the shares of the classes is not promoted. Nothing can be compared with a champion of other
+// classes. No reason speaks of positive rows or the base rate.
 func TestNightsOfClasses(t *testing.T) {
 	m := must.Get(metric.Lookup("multi_logloss"))(t)
 	spec := sweep.Spec{Metric: "multi_logloss"}
@@ -256,7 +256,7 @@ func TestNightsOfClasses(t *testing.T) {
 		says    string // part of the reason
 	}{
 		"shuffled": {nil, func(r *rand.Rand, class int) int {
-			if r == nil {
+			if r == nil { // kinds asks what the new model predicts: the true class
 				return class
 			}
 			return r.IntN(3)
@@ -294,6 +294,8 @@ func TestNightsOfClasses(t *testing.T) {
 
 // TestSentences: each kind of evidence leads to its verdict, with sentences that say why.
 func TestSentences(t *testing.T) {
+	// rows takes their number, and the errors of the new model's predictions and of the old one's: here the new one is
+	// better.
 	w := func(seed uint64) world { return world{rand.New(rand.NewPCG(seed, 9)), -2} }
 	good := func() judge.Evidence {
 		return judge.Evidence{Binary: true, Champion: 3, Tonight: w(1).rows(20_000, 0.2, 0.6),
@@ -382,6 +384,7 @@ func TestSentences(t *testing.T) {
 			g := gate(tc.gate)
 			m := must.Get(metric.Lookup(g.Metric))(t)
 			d := judge.Judge(g, m, e)
+			// By hand, a version passes and yet is not promoted.
 			if d.Verdict != tc.verdict || d.Passed != (tc.verdict == sweep.VerdictPromoted || name == "by hand") {
 				t.Errorf("verdict %s, passed %v, want %s: %s", d.Verdict, d.Passed, tc.verdict, d.Reason)
 			}
@@ -519,7 +522,7 @@ func TestLabelsThatTheChampionDoesNotKnow(t *testing.T) {
 		}, ""},
 		"a sale, a fifth more clicks": {func(rng *rand.Rand, y []float32) {
 			for i := range y {
-				if rng.Float64() < 0.2*0.07 {
+				if rng.Float64() < 0.2*0.07 { // about 7 % of the labels are 1
 					y[i] = 1
 				}
 			}
@@ -550,6 +553,7 @@ func TestLabelsThatTheChampionDoesNotKnow(t *testing.T) {
 		}, "tonight's mean label"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			// The two models were equally good, with errors of 0.2, before tonight's labels were changed.
 			rng := rand.New(rand.NewPCG(5, 1))
 			w := world{rng, -3}
 			e := judge.Evidence{Binary: true, Seed: 1, Champion: 4, Tonight: w.rows(20_000, 0.2, 0.2),

@@ -99,6 +99,7 @@ func wrongClasses(e Evidence, tonight, before metric.Input) (found []string) {
 	c := metric.Confidence{Level: 1 - (1-labelsLevel)/float64(len(e.Classes)), Seed: e.Seed}
 	m := mustLookUp("auc")
 	for k, name := range e.Classes {
+		// Class k against all others, rated by the probability of class k.
 		now, then := ofClass(tonight, k, k), ofClass(before, k, k)
 		if min(countPositives(now), countPositives(then)) < fewestOf {
 			continue
@@ -115,6 +116,7 @@ func wrongClasses(e Evidence, tonight, before metric.Input) (found []string) {
 			found = append(found, text+": tonight's labels are not like theirs")
 			continue
 		}
+		// Does the probability of another class find the rows that tonight are labelled k?
 		for other, taken := range e.Classes {
 			if a, err := m.Interval(ofClass(tonight, k, other), c); err == nil && a.Low > least {
 				found = append(found,

@@ -103,7 +103,7 @@ func (k *Keeper) Newest(ctx context.Context) (*gbt.Checkpoint, error) {
 			return nil, fmt.Errorf("read checkpoint %s: %w", name, cmp.Or(err, ctx.Err()))
 		case err != nil:
 			k.Log.Warn("skipped a damaged checkpoint", "name", name, "error", err.Error())
-			k.kept = append(k.kept, kept{name, -1})
+			k.kept = append(k.kept, kept{name, -1}) // less than any checkpoint's rounds
 			continue
 		}
 

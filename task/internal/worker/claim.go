@@ -204,7 +204,9 @@ func (c *claiming) findVerdict(ctx context.Context, last bool) (protocol.Answer,
 	if err != nil {
 		return protocol.Answer{}, err
 	}
-	if len(unread) > 0 { // a damaged record: the trial passes the rung
+	// A trial whose own record is damaged passes the rung: its score cannot be compared. pickFor gives tasks that look
+	// at the same time different trials.
+	if len(unread) > 0 {
 		c.verdict = c.newVerdict(pickFor(c.Task, unread), true, "its score at the rung cannot be read")
 		c.verdict.Unread = true
 		return protocol.Answer{Yes: true, Trial: c.verdict.Trial}, nil
@@ -262,7 +264,7 @@ func (c *claiming) readLadder(ctx context.Context, last bool) (l search.Ladder, 
 			if c.halving() {
 				l.Coming[paused.Step] = c.stillToCome(paused.Step)
 			}
-			if l.Coming[paused.Step] == 0 {
+			if l.Coming[paused.Step] == 0 { // always without halving; -1 below leaves out no trial
 				err := c.trials.GatherRungs(ctx, c.known.listing, -1, paused.Step, paused.Step, c.known.rungs)
 				if err != nil {
 					return l, nil, err

@@ -110,7 +110,8 @@ func (w *world) comesTo(t *testing.T, err error) string {
 
 // TestFaultsOfEveryObject: what a task does about an object with which something is wrong for good is what the table of
 // internal/sweep/WIRE.md says. A row is a kind of objects, in a sweep whose machine vanished as soon as there was one.
-// The columns are the faults, blobtest.Faults. The next attempt of the task
+// The columns are the faults: a checksum that never matches, no permission to read, an error of the store, a lost
+// second half, and no such object. The next attempt of the task
 //
 //	ends    fails for good, since no retry would help: the job has failed
 //	setup   fails for good, since a permission is missing

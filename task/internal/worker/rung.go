@@ -131,7 +131,8 @@ func (c *climbing) step(ctx context.Context, op protocol.Op, rung int) (answer p
 		if err != nil {
 			return answer, err
 		}
-		// The last of the rungs where it was paused, and of those that its checkpoint has passed.
+		// The last of the rungs where it was paused, and of those that its checkpoint has passed. Rungs is a map, in
+		// no order.
 		for at := range listed.Rungs {
 			_, paused := listed.Pauses[at]
 			if at > answer.Rung && (paused || at <= c.trees) {
@@ -152,7 +153,7 @@ func (c *climbing) step(ctx context.Context, op protocol.Op, rung int) (answer p
 				rung, "error", err.Error())
 			return protocol.Answer{Unreadable: true}, nil
 		}
-		if found == nil {
+		if found == nil { // there is none, or the store has failed
 			return answer, err
 		}
 		c.rung = found
@@ -180,7 +181,7 @@ func (c *climbing) step(ctx context.Context, op protocol.Op, rung int) (answer p
 			return protocol.Answer{Unreadable: true}, nil
 		}
 		switch {
-		case c.verdict == nil:
+		case c.verdict == nil: // not decided yet, so that it goes on waiting; or err is set
 		case c.verdict.Promoted:
 			answer.Standing = protocol.Continues
 		default:

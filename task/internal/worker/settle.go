@@ -181,7 +181,7 @@ func (d *deciding) step(ctx context.Context, action protocol.Action) (answer pro
 			}
 			d.gathered = true
 		}
-		if d.propose() {
+		if d.propose() { // else the answer is no, and d.why says why
 			answer.Yes, err = d.findParent(ctx)
 		}
 

@@ -33,6 +33,7 @@ func (w *Worker) join(ctx context.Context, claim *sweep.Claim, wait time.Duratio
 	one := atomicfile.NewLock(filepath.Join(w.Scratch, "together.lock"))
 	locking, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
+	// It tries about ten times; the millisecond is for a wait of 0.
 	if locked, err := one.TryLockContext(locking, wait/10+time.Millisecond); !locked {
 		if errors.Is(err, context.DeadlineExceeded) {
 			return nil, nil, nil
@@ -45,7 +46,7 @@ func (w *Worker) join(ctx context.Context, claim *sweep.Claim, wait time.Duratio
 		return nil, nil, errors.Join(err, one.Unlock())
 	}
 	id := w.Nonce
-	if claim.Nonce == w.Nonce {
+	if claim.Nonce == w.Nonce { // the claim is this task's own: it leads
 		id = leaderID
 	}
 	machines := w.plan.Spec.FinalMachines()

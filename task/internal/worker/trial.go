@@ -240,6 +240,7 @@ func (t *training) train(trialCtx context.Context) (err error) {
 	if err := t.compareBySample(trialCtx, q); err != nil {
 		return err
 	}
+	// lead joins the team now; what it returns leaves the team at the end, and notes its part in the result.
 	defer t.lead(trialCtx, &q)(&t.result.Usage)
 	o, err := t.fit(trialCtx, q)
 	if err != nil {
@@ -403,7 +404,7 @@ func (t *training) record(trained *fit.Evaluated, chosen *sweep.Rated, maxTrees 
 	if chosen != nil { // the refit trained on every row, so none is left to evaluate it: it gets the mean of its folds
 		r.Score, r.Metrics = *chosen.Mean, chosen.Metrics
 	}
-	if refit && !folds {
+	if refit && !folds { // a final training, whose chosen is the winner's single trial
 		r.Refits = &chosen.Trials[0]
 	}
 

@@ -120,7 +120,9 @@ func TestEarlierClaims(t *testing.T) {
 		{"of its own attempt before", 4, 1, false, 4, 1, "", 1, 0, 2 * time.Second, ""},
 		// a sweep that could not get its first machines has a second job; the first one's task may be alive
 		{"of the same task in another job", 4, 1, false, 4, 1, "nightly-1-f1", 1, time.Minute, 63 * time.Second, ""},
+		// Claims that were released are no deaths, however many there are.
 		{"released", 9, 2 * sweep.MaxClaims, true, 0, 0, "", 2 * sweep.MaxClaims, 0, 10 * time.Second, ""},
+		// It is given up without a claim of its own: the result is under the last claim, numbered from 0.
 		{"of five that died of it", 9, sweep.MaxClaims, false, 0, 0, "", sweep.MaxClaims - 1, time.Minute,
 			63 * time.Second, "5 tasks died while training it"},
 	} {
