@@ -268,6 +268,7 @@ func (p *parser) parseBuffers(f *arrowFile, nodes, buffers fbVector, body span) 
 			return
 		}
 
+		// A column without nulls has a validity bitmap of no bytes, and one with nulls a bit for each row.
 		var c columnSpans
 		bitmap := int64(0)
 		if nulls > 0 {

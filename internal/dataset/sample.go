@@ -220,7 +220,7 @@ func (f *arrowFile) decodeColumn(data []byte, i int) (*Values, error) {
 		Time: arrowInt64}[v.Type]
 	unitFits := v.Unit == ""
 	if v.Type == Time {
-		unitFits = v.Unit == Day || v.Unit.PerSecond() > 0
+		unitFits = v.Unit == Day || v.Unit.PerSecond() > 0 // PerSecond is 0 for Day
 	}
 	if !known || stored != field.typ || !unitFits {
 		return wrong(-1, fmt.Sprintf("the type %.20q with the unit %.20q does not fit the column", v.Type, v.Unit))
@@ -241,6 +241,7 @@ func (f *arrowFile) decodeColumn(data []byte, i int) (*Values, error) {
 		}
 	}
 
+	// parseArrow has checked that the buffers have the bytes of so many rows, except for those of texts.
 	buf := data[c.data.off : c.data.off+c.data.n]
 	switch v.Type {
 	case Text:
@@ -265,7 +266,8 @@ func (f *arrowFile) decodeColumn(data []byte, i int) (*Values, error) {
 }
 
 // decodeText sets v.Text from the buffers of a column of texts: text j has the bytes of data from offset j up to offset
-// j+1. It returns the index of the first text that is not inside data or not UTF-8, or -1 if there is none.
+// j+1. There is one more offset than texts. It returns the index of the first text that is not inside data or not
+// UTF-8, or -1 if there is none.
 func (v *Values) decodeText(offsets, data []byte) int {
 	n := len(offsets)/4 - 1
 	all := string(data) // one copy, shared by the texts

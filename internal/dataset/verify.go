@@ -153,7 +153,8 @@ type blocksToRead struct {
 
 // eachBlock reads blocks of files and calls fn for each with its contents, up to threads at once. data is valid during
 // the call. After an error, or when ctx ends, no further blocks are begun, and the first error is returned. progress,
-// which may be nil, is told how many bytes of how many are done; blocks that are not wanted count as done.
+// which may be nil, is told how many bytes of how many are done; blocks that are not wanted count as done. Like fn, it
+// may be called by several goroutines at once.
 func eachBlock(ctx context.Context, threads int, read blocksToRead, progress func(done, total int64),
 	fn func(file, block int, data []byte) error) error {
 	// Count what is done already.
@@ -183,6 +184,7 @@ func eachBlock(ctx context.Context, threads int, read blocksToRead, progress fun
 	for i, info := range read.files {
 		f, err := os.Open(read.path(info))
 		if err != nil {
+			// Blocks that are being read are waited for, since the deferred calls close their files.
 			return errors.Join(badFile(info.Name, -1, "the file cannot be opened"), err, g.Wait())
 		}
 		defer f.Close()
@@ -222,5 +224,5 @@ func eachBlock(ctx context.Context, threads int, read blocksToRead, progress fun
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	return ctx.Err()
+	return ctx.Err() // the loop may have ended because of ctx, without an error of any block
 }

@@ -49,7 +49,7 @@ func FindBounds(all []Distinct, bins int, zeroApart bool) []float64 {
 	}
 	if p > 0 {
 		bounds = append(bounds, zero)
-		bounds = append(bounds, cutIntoBins(positive, bins-len(bounds))...)
+		bounds = append(bounds, cutIntoBins(positive, bins-len(bounds))...) // each bound so far ends a bin
 	}
 	return bounds
 }
@@ -85,6 +85,7 @@ func cutIntoBins(values []Distinct, bins int) []float64 {
 		}
 	}
 
+	// target is the rows of a shared bin. Where no bin is shared, all values are heavy, and it is not used.
 	target := fair
 	if shared > 0 {
 		target = float64(light) / float64(shared)

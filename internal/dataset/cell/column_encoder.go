@@ -62,7 +62,7 @@ func (c *ColumnEncoder) mapCategories() {
 		c.meanings[r.hashText(category)] = uint8(i)
 
 		text, number, _ := plainText(category, r.markers, nil)
-		if number != nil {
+		if number != nil { // plainText gives numbers apart from other texts
 			text = string(number)
 		}
 		if n, ok := shortInt(text); ok {

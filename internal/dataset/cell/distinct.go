@@ -89,7 +89,7 @@ func (c *Counter) sort(keys []uint64) {
 		shift := lowBits + d*digitBits
 		starts := &counts[d]
 		if int(starts[keys[0]>>shift%(1<<digitBits)]) == len(keys) {
-			continue // the same digit everywhere
+			continue // the same digit everywhere: the order would stay
 		}
 
 		// Turn counts into where the keys with each value begin.
@@ -106,7 +106,7 @@ func (c *Counter) sort(keys []uint64) {
 		from, to = to, from
 	}
 
-	if &from[0] != &keys[0] {
+	if &from[0] != &keys[0] { // the last digit was distributed into the spare slice
 		copy(keys, from)
 	}
 	sortNeighbours(keys)

@@ -60,7 +60,7 @@ func NewEncoder(e *dataset.Encoding, levels *dataset.Levels) (*Encoder, error) {
 	for i := range e.Tables {
 		var of []int
 		for _, part := range e.Tables[i].Of {
-			number, _ := enc.parts.Add(part)
+			number, _ := enc.parts.Add(part) // the part's index, whether new or shared with another table
 			of = append(of, number)
 		}
 		enc.partsOf = append(enc.partsOf, of)

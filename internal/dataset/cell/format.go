@@ -167,7 +167,7 @@ func (r *Recogniser) ruleOut(text string, form Form) (unit string, numbers [2]fl
 			continue
 		case i >= dayFirst:
 			_, _, ok = parseTime(text, orders[f])
-		case form == FormDigits || form == FormBig: // digits that are ids, whatever the mark
+		case form == FormDigits || form == FormBig: // digits that are ids, whatever the mark; ok stays false
 		case isDigits(text): // a short whole number has no mark: it is the same in both
 			r.short, ok = r.short || len(text) <= 3, true
 		default:
@@ -205,6 +205,7 @@ func (r *Recogniser) Formats() (can []dataset.Format) {
 	// divides thousands: decimals would have shown other lengths.
 	onlyOneReading := r.ambiguous == "" // every text is the same number with either mark
 	dividesThousands := r.short && !r.Semicolon && !strings.Contains(r.ambiguous, ".")
+	// Of two formats, AsNumber can only go with DecimalComma: no text is both a number and a date.
 	if len(can) == 2 && can[0] == dataset.AsNumber && (onlyOneReading || dividesThousands) {
 		return can[:1]
 	}

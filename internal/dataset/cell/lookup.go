@@ -87,7 +87,7 @@ func (l *lookup) findColumns(r *rows) error {
 	// Find the columns by name. Mostly they are in the same places as in the batch before.
 	if !slices.Equal(l.names, r.names) {
 		at := make(map[string]int, len(r.names))
-		for i, name := range slices.Backward(r.names) {
+		for i, name := range slices.Backward(r.names) { // backwards, so that the first of two columns stays
 			at[name] = i
 		}
 		l.names = slices.Clone(r.names)
@@ -130,7 +130,7 @@ func (l *lookup) encodeChunks(r *rows, out []float64, count bool, threads int) e
 	dataset.Parallel(threads, chunks, func(i int) {
 		own := l.e.lookups.Get().(*lookup)
 		defer own.release()
-		copy(own.whole, l.whole)
+		copy(own.whole, l.whole) // in place of a findColumns of its own
 		first := i * chunkRows
 		err := own.encode(first, min(first+chunkRows, r.n), out[first*width:], r.errorAt, count)
 
@@ -187,7 +187,7 @@ func (l *lookup) writeFeature(i int, out []float64, stride int) (column string, 
 	f := &l.e.encoding.Features[i]
 	in := l.e.features[i]
 
-	// A column itself: the bin of a category, or a number.
+	// A column itself, or further categories of one: the bin of a category, or a number.
 	if c := l.e.encoders[i]; c != nil {
 		column = l.e.inputs[in[0]]
 		if f.Kind == dataset.Categorical {
@@ -199,7 +199,7 @@ func (l *lookup) writeFeature(i int, out []float64, stride int) (column string, 
 			return column, nil
 		}
 
-		numbers, err := l.readNumbers(in[0], f.Kind)
+		numbers, err := l.readNumbers(in[0], f.Kind) // no numbers if err is not nil
 		for r, x := range numbers {
 			out[r*stride] = Clamp(x)
 		}
@@ -373,11 +373,11 @@ func newGuide(t *dataset.LevelTable, levels *dataset.Levels) guide {
 	g := guide{first: make([]uint32, 1<<n), shift: 64 - n}
 	next := 0
 	for i, hash := range levels.Hash[t.First : t.First+t.Levels] {
-		for ; next <= int(hash>>g.shift); next++ {
+		for ; next <= int(hash>>g.shift); next++ { // the levels before this one have lower first bits than next
 			g.first[next] = uint32(i)
 		}
 	}
-	for ; next < len(g.first); next++ {
+	for ; next < len(g.first); next++ { // no level has first bits this high
 		g.first[next] = uint32(t.Levels)
 	}
 	return g

@@ -139,7 +139,7 @@ func (r *PartReader) Texts(v *dataset.Values, out []uint64) {
 			continue
 		}
 		s := v.Text[i]
-		if s == "" {
+		if s == "" { // it has no bytes to choose a place by, and would equal the text of a place not yet used
 			out[i] = r.textOrMissing(s)
 			continue
 		}

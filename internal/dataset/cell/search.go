@@ -76,6 +76,7 @@ func (s *Searcher) chooseCells() {
 
 	// One or two bounds may be far from all others, such as numbers that stand for missing values (-999). Cells of
 	// equal width are then better without these, so try to leave out up to two at each end.
+	// One bound in a cell is the best that there is, so stop there.
 	const far = 2
 	for below := 0; below <= far; below++ {
 		for above := 0; above <= far; above++ {
@@ -132,7 +133,7 @@ func (c *cells) countBounds(bounds []float64) (*[guideCells]uint8, int) {
 	before, most := 0, 0
 	for _, b := range bounds {
 		if c.byBits {
-			in[uint64(signedBits(b)-c.low)>>c.shift]++
+			in[uint64(signedBits(b)-c.low)>>c.shift]++ // within guideCells, by the choice of bitCells
 			continue
 		}
 		switch z := evenCell(b, c.scale, c.offset); {
@@ -240,6 +241,7 @@ func (s *Searcher) findEverywhere(xs []float64, out []uint8, missing uint8) {
 		case x != x:
 			out[i] = missing
 		case s.bounds > 0:
+			// The table is filled up with infinity, so there are 256 bounds: four times 64.
 			key, p := exact.Ordered(x), uint64(0)
 
 			// a, b and c are 1 if the bound at the end of the first, second and third quarter is less than x.

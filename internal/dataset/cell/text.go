@@ -199,7 +199,7 @@ func shortNumber(s string) (x float64, ok bool) {
 	if digits == 0 || digits > 15 {
 		return 0, false
 	}
-	x = float64(mantissa) / powers[max(fraction-1, 0)]
+	x = float64(mantissa) / powers[max(fraction-1, 0)] // the nearest float64, as in nearestFloat
 	if from == 1 {
 		x = -x
 	}

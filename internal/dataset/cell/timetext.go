@@ -27,6 +27,7 @@ func ParseTime(s string) (sec, nsec int64, ok bool) { return parseTime(s, YearFi
 
 // parseTime is ParseTime for a column whose dates may also be in the given order, such as 30.09.1990.
 func parseTime(s string, order DayOrder) (sec, nsec int64, ok bool) {
+	// The methods of p take what they read off p.s. One that does not find it clears p.ok, which is checked at the end.
 	p := timeText{s: Trim(s), ok: true}
 	year, month, day := p.parseDate(order)
 	date := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
@@ -95,7 +96,7 @@ func (p *timeText) parseDate(order DayOrder) (year, month, day int) {
 		year = p.parseDigits(4)
 	case digits <= 2 && strings.IndexByte("/.- ", next) >= 0 && digits+1 < len(p.s):
 		// Day, month and year, or month, day and year. Without a month's name, only a given order tells which, and a
-		// space is no separator.
+		// space is no separator. By the condition above, there is a character after the first separator.
 		day = p.parseUpTo2()
 		p.skip(next)
 		p.named = !isDigit(p.s[0])

@@ -120,7 +120,7 @@ func newSample(c *Config) sample {
 
 // offerRow adds row i of r to the sample if its hash is low enough.
 func (s *sample) offerRow(keys []Key, r *LabelledRows, i int, weight float64) {
-	// Copies use the orders 0 to MaxCopies-1, so this one is independent of theirs.
+	// The random orders of the copies of train have the numbers 0 to MaxCopies-1, so this one is independent of theirs.
 	hash := Order(uint32(r.First+i), dataset.MaxCopies)
 	if hash > s.limit {
 		return
@@ -210,7 +210,7 @@ const exactDraws = 32
 // drawSome simulates the statistics of a random number of the level's rows, from none to fewer than all, drawn without
 // replacement. hash determines the result. Only n and sum of the result are set.
 func (s slot) drawSome(hash uint64) slot {
-	draw := func(i int) float64 { return float64(Mix(hash+uint64(i))>>11) / (1 << 53) } // uniform in [0, 1)
+	draw := func(i int) float64 { return float64(Mix(hash+uint64(i))>>11) / (1 << 53) } // uniform in [0, 1), of 53 bits
 	share := draw(0)
 	out := slot{n: math.Floor(share * s.n)}
 	binary := s.sum >= 0 && s.sum <= s.n && s.sum == math.Trunc(s.sum) && s.n == math.Trunc(s.n)

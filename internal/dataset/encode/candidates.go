@@ -34,7 +34,7 @@ func (r *run) initialCandidates(ctx context.Context) []candidate {
 			atoms[i] = alone[i].atoms[0]
 		}
 		atoms = atoms[:maxAtoms]
-		slices.Sort(atoms)
+		slices.Sort(atoms) // as appendCandidate needs them
 	}
 
 	var out []candidate
@@ -95,6 +95,8 @@ const retainedGain = 0.5
 // loss. It leaves out keys that are redundant: those that use the same columns as a better key of the batch, and those
 // that divide the rows as a key of the batch or the model does, as a code and its name do. rest is the candidates that
 // may still be useful in later rounds, including those returned. Both are nil if ctx has ended.
+//
+// It also sets the gain of each of candidates, as a reduction of the loss per row.
 func (r *run) pickBest(ctx context.Context, candidates []candidate, count int) (out, rest []candidate) {
 	// Measure the candidates, in units of the loss.
 	least := leastGain * r.meanLoss()
@@ -120,7 +122,7 @@ func (r *run) pickBest(ctx context.Context, candidates []candidate, count int) (
 		if c.chance || slices.ContainsFunc(out, func(o candidate) bool { return r.sameColumns(o, c) }) {
 			continue
 		}
-		codes := r.encode(c.atoms, &scratch{})
+		codes := r.encode(c.atoms, &scratch{}) // in memory of their own, since taken keeps them
 		if slices.ContainsFunc(taken, codes.divideAlike) {
 			continue
 		}
@@ -172,7 +174,7 @@ func (w *scratch) numberLevels() codes {
 	w.codes = codes{code: dataset.Resize(w.codes.code, len(w.hashes))}
 	clear(w.slots)
 
-	shift := 64 - bits.Len(uint(len(w.slots)-1))
+	shift := 64 - bits.Len(uint(len(w.slots)-1)) // leaves as many upper bits as number the slots, a power of two
 	for i, level := range w.hashes {
 		tag, at := level<<32, level>>shift
 		for w.slots[at] != 0 && w.slots[at]>>32 != tag>>32 {
@@ -245,13 +247,14 @@ func (r *run) statistics(f *fold, c codes) (rate, count []float64) {
 			continue
 		}
 
-		// next stays behind place, so that a rate never includes the row's own label.
+		// next stays behind place, so that a rate never includes the row's own label. If a row is not seen, the rows
+		// between it and place are not seen either, by the order of r.order: they are of the same query, or newer.
 		for next < place && r.sees(i, r.order[next]) {
 			addNext()
 		}
 		s := &levels[c.code[i]]
 		rate[i] = (s.y + priorRows*prior) / (s.n + priorRows)
-		count[i] = s.n / max(seen, 1)
+		count[i] = s.n / max(seen, 1) // a share of the rows seen, which becomes a number of rows below
 	}
 	for next < n {
 		addNext()
@@ -316,7 +319,7 @@ func (r *run) gainOf(atoms []int) (mean, deviates float64) {
 	// explained is the reduction of the loss; expected and variance describe what it would be by chance.
 	explained, expected, variance := 0.0, 0.0, 0.0
 	rows := 0
-	for _, cells := range r.sumCells(w, cellOf) { // of each fold
+	for _, cells := range r.sumCells(w, cellOf) { // of each fold; it reads the codes, too, which w has kept
 		held, hessian := 0, 0.0
 		for _, cell := range cells {
 			held, hessian = held+cell.n, hessian+cell.h
@@ -387,7 +390,7 @@ func (r *run) assignCells(w *scratch, c codes) []uint8 {
 				continue
 			}
 			rate, n := trainingRate(at, f)
-			var notKept uint8
+			var notKept uint8 // takes the place of a memo where sums rarely repeat
 			memo := &notKept
 			if r.s.Binary && n < fewRows {
 				memo = &known[int(n)*fewRows+int(w.sums[at+folds].y-w.sums[at+f].y)]
@@ -500,7 +503,7 @@ func (w *scratch) binned(values []float64) Column {
 	n := len(values)
 	w.hashes = dataset.Resize(w.hashes, n)
 	for i, x := range values {
-		w.hashes[i] = Mix(math.Float64bits(x + 0))
+		w.hashes[i] = Mix(math.Float64bits(x + 0)) // + 0 makes -0 and 0 the same value
 	}
 	numbers := w.numberLevels()
 	type level struct {
@@ -509,7 +512,7 @@ func (w *scratch) binned(values []float64) Column {
 	}
 	levels := make([]level, 0, numbers.levels)
 	for i, number := range numbers.code {
-		if int(number) == len(levels) {
+		if int(number) == len(levels) { // the first row with this value: numbers go up in the order of first rows
 			levels = append(levels, level{values[i], int(number), 0})
 		}
 		levels[number].rows++

@@ -192,6 +192,8 @@ func (f *filler) addRemaining(ctx context.Context) error {
 	if f.seen == f.asked && f.other != nil {
 		f.asked, f.other = f.other, nil
 	}
+
+	// Nothing is asked any more. The first block goes on at f.next, where the last row asked has left it.
 	f.asked.place = place{pile: -1} // no block of train, so that loadSeen doesn't take it for one
 
 	for ; f.at < len(f.blocks); f.at, f.next, f.ready = f.at+1, 0, false {
@@ -228,7 +230,7 @@ func (f *filler) processHeldOut(ctx context.Context, p place) error {
 		if f.m.binBytes(i) > 1 {
 			f.out[i] = dataset.Resize(f.out[i], p.count)
 			for r, number := range f.numbers[f.m.features[i].Key] {
-				f.out[i][r] = f.m.countBin(i, 1, number, 0)
+				f.out[i][r] = f.m.countBin(i, 1, number, 0) // 1: not of train, where no rows of a group are left out
 			}
 		}
 	}
@@ -285,6 +287,7 @@ func (f *filler) fillBatch(k, from, to, next int, until []int, train bool) int {
 	m := f.m
 	m.findLevels(f.asked, k, from, to, train, &slots)
 
+	// Slots stay where they are from here on: rows are only added to levels that the table has.
 	key, all := &m.c.Keys[k], m.tables[k].slots
 	table := dataset.LevelTable{Strength: key.Strength}
 	prior, floor, soFar := m.Prior(k), uint32(0), m.countsSoFar(k)
@@ -323,7 +326,7 @@ func (f *filler) fillBatch(k, from, to, next int, until []int, train bool) int {
 // lastSeen returns the time of the last row added to a level of key k. number is 1 + the level's number, or 0 for an
 // unseen level. The result is NaN if the level has no row.
 func (m *Maker) lastSeen(k int, number uint32) float64 {
-	if number == 0 || int(number) > len(m.lasts[k]) {
+	if number == 0 || int(number) > len(m.lasts[k]) { // addSeenRow makes lasts only as long as it needs
 		return math.NaN()
 	}
 	return m.lasts[k][number-1]
@@ -386,7 +389,7 @@ func (f *filler) addSeenRow(k, row int, at int32) {
 	for int(s.number) >= len(lasts) {
 		lasts = append(lasts, math.NaN())
 	}
-	if t := f.seen.time[row]; t == t && !(t <= lasts[s.number]) {
+	if t := f.seen.time[row]; t == t && !(t <= lasts[s.number]) { // also if lasts has NaN, for no row yet
 		lasts[s.number] = t
 	}
 

@@ -31,7 +31,7 @@ const recordLabel = 4
 // with at most 65,535 values, by c.Few, gets a dictionary: its slots have 1 + the number of a value in two bytes. The
 // numbers of at most 256 values, from 0 on, take one byte in a record.
 func newRecordLayout(c *Config) recordLayout {
-	l := recordLayout{weight: -1, time: -1, group: -1, width: 8}
+	l := recordLayout{weight: -1, time: -1, group: -1, width: 8} // 8: the row's number and its label
 	if c.Weighted {
 		l.weight = l.width
 		l.width += 4
@@ -50,6 +50,7 @@ func newRecordLayout(c *Config) recordLayout {
 	for i := range c.Parts {
 		p := partLayout{at: l.width, bytes: 8}
 		if i < len(c.Few) && c.Few[i] > 0 && c.Few[i] <= math.MaxUint16 {
+			// Twice the usual slots are still small, and make it likely that a value is found at the first look.
 			p.values = &dictionary{make([]uint64, 0, c.Few[i]), make([]uint16, 2*slotsFor(c.Few[i]))}
 			p.bytes = 1
 			if c.Few[i] > math.MaxUint8+1 {

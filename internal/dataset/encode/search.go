@@ -128,25 +128,26 @@ func (s *Search) Run(ctx context.Context) ([]Found, error) {
 	}
 
 	candidates := r.initialCandidates(ctx)
+	// size is how many keys a batch may have. Once a batch has been undone, all later ones are smaller, too.
 	var found []Found
 	for size := batchKeys; size > 0 && len(found) < s.Budget; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		batch, rest := r.pickBest(ctx, candidates, min(size, s.Budget-len(found)))
-		if len(batch) == 0 {
+		if len(batch) == 0 { // no key explains enough any more, or ctx has ended
 			return found, ctx.Err()
 		}
 
 		// Keep the batch only if the model is no worse with it. Otherwise try half as many keys; the search ends when a
-		// single key makes it worse.
+		// single key makes it worse. The last batch within the budget is trained for this verdict only.
 		previous := r.snapshot()
 		if err := r.retrain(ctx, batch, len(found)+len(batch) == s.Budget); err != nil {
 			return nil, err
 		}
 		if r.lossHasRisen(previous.loss) {
 			r.restore(previous)
-			size = len(batch) / 2
+			size = len(batch) / 2 // of the same candidates as before
 			continue
 		}
 
@@ -221,7 +222,7 @@ func newRun(s *Search) *run {
 	for i := range r.order {
 		r.order[i] = uint32(i)
 	}
-	r.grouped = slices.Clone(r.order)
+	r.grouped = slices.Clone(r.order) // in the order of the table, until the rows are sorted by group below
 
 	if s.Time != nil {
 		slices.SortStableFunc(r.order, func(a, b uint32) int { return cmp.Compare(s.Time[a], s.Time[b]) })
@@ -257,6 +258,7 @@ func newRun(s *Search) *run {
 		slices.SortStableFunc(r.grouped, func(a, b uint32) int { return cmp.Compare(s.Group[a], s.Group[b]) })
 	}
 
+	// No fold holds out a row, until prepareFold enters the rows of each.
 	r.heldOutIn = slices.Repeat([]uint8{uint8(len(r.folds))}, n)
 	for f := range r.folds {
 		r.prepareFold(f)
@@ -306,14 +308,14 @@ func (s *Search) foldHash(i int) uint64 {
 	if s.Group != nil {
 		return Join(seedOrder, s.Group[i])
 	}
-	return Order(uint32(i), 1)
+	return Order(uint32(i), 1) // another random order than that of randomPosition, which is number 0
 }
 
 // holdOutLatest returns for each row whether it is in about the latest third of the rows. order lists the rows by time.
 // No held-out row has the same time as a training row. The result is nil if there are no times or all are equal.
 func (s *Search) holdOutLatest(order []uint32) []bool {
 	n := len(order)
-	if s.Time == nil || s.Time[order[0]] == s.Time[order[n-1]] {
+	if s.Time == nil || s.Time[order[0]] == s.Time[order[n-1]] { // the earliest and the latest time
 		return nil
 	}
 	earliest, from := s.Time[order[0]], s.Time[order[n*2/3]]
@@ -354,7 +356,7 @@ func (r *run) learnable() bool {
 			}
 		}
 
-		if least >= most {
+		if least >= most { // all labels are equal, or the fold has no training rows
 			return false
 		}
 	}
@@ -387,7 +389,8 @@ func (r *run) retrain(ctx context.Context, batch []candidate, last bool) error {
 	}
 	before := r.loss
 
-	// Rows that no fold holds out keep NaN. The losses get new memory, since a snapshot shares the old.
+	// Rows that no fold holds out keep NaN. Scores and losses get new memory, since a snapshot shares the old ones:
+	// nothing can be appended to [:0:0] without allocating.
 	n := len(r.s.Label)
 	r.score, r.loss = make([]float64, n), r.loss[:0:0]
 	for i := range r.score {
@@ -421,7 +424,7 @@ func (r *run) retrain(ctx context.Context, batch []candidate, last bool) error {
 			return fmt.Errorf("look for keys among the columns: %w", err)
 		}
 
-		// Score the held-out rows.
+		// Score the held-out rows. The losses are then computed anew, of all folds trained so far.
 		for i, hold := range fold.hold {
 			if hold {
 				r.score[i] = scores[i]
@@ -498,7 +501,7 @@ func (s *Search) slopeOf(i int, score float64) slope {
 	if !s.Binary {
 		return slope{y - score, 1}
 	}
-	p := 1 / (1 + math.Exp(-score))
+	p := 1 / (1 + math.Exp(-score)) // of label 1
 	return slope{y - p, p * (1 - p)}
 }
 
@@ -570,13 +573,16 @@ func (s *Search) Worth(ctx context.Context, keys [][]int) []float64 {
 		return nil
 	}
 
+	// Base columns, keys, queries and delays are left out: they concern the model and the statistics of training rows,
+	// of which gainOf uses neither.
 	r := newRun(&Search{Label: s.Label, Binary: s.Binary, Time: s.Time, Group: s.Group, Atoms: s.Atoms})
 	if !r.learnable() {
 		return nil
 	}
 	r.validationRows, r.isValidation = nil, nil // keys are only measured, so that all held-out rows may do it
 
-	// The constant model predicts the mean of the training rows, as log odds if the label is binary.
+	// The constant model predicts the mean of the training rows, as log odds if the label is binary. These are finite,
+	// since learnable has found both labels among the training rows.
 	r.score = make([]float64, len(s.Label))
 	for f := range r.folds {
 		mean := r.folds[f].prior
@@ -598,7 +604,7 @@ func (s *Search) Worth(ctx context.Context, keys [][]int) []float64 {
 	out := make([]float64, len(keys))
 	dataset.Parallel(s.Threads, len(out), func(i int) {
 		if ctx.Err() == nil {
-			gain, _ := r.gainOf(keys[i])
+			gain, _ := r.gainOf(keys[i]) // below 0 if the key explains less than chance would
 			out[i] = max(0, gain/r.meanLoss())
 		}
 	})

@@ -106,6 +106,7 @@ func (m *Maker) countLevels() {
 			return
 		}
 
+		// With a bound at the largest count, nothing would be in the bin above it.
 		f.Bounds = m.boundsOf(f, func() []float64 { return growingBounds(0, most-1, countFactor) })
 		assign := m.c.Assign(f.Bounds)
 		m.assign[i] = assign
@@ -123,6 +124,7 @@ func (m *Maker) countLevels() {
 			}
 			value := []float64{float64(max(s.rows, 1)) - 1, float64(s.rows)} // in train, and elsewhere
 			for kind := range value {
+				// The bin for NaN is of no use, since no count is NaN.
 				assign(value[kind:kind+1], m.counts[i][kind][s.number:s.number+1], 0)
 			}
 		}
@@ -229,7 +231,7 @@ func (m *Maker) countBin(feature, kind int, number, groupRows uint32) uint8 {
 		m.assign[feature]([]float64{float64(m.rowsOf[m.features[feature].Key][number-1] - groupRows)}, bin[:], 0)
 		return bin[0]
 	}
-	return m.counts[feature][kind][number-1]
+	return m.counts[feature][kind][number-1] // in train, already without the row itself
 }
 
 // binBytes returns the size of a feature in a spooled record. It is 1 for a bin. A count of all rows of train takes 4

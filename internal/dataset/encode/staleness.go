@@ -8,7 +8,7 @@ import (
 const (
 	// stalePeriods is the number of periods, with equally many rows, in each of which two models are compared.
 	stalePeriods = 8
-	staleBetter  = 6     // periods in which a delay has to be better: by chance it is in one case of seven
+	staleBetter  = 6     // periods of the eight in which a delay has to be better: by chance in one case of seven
 	staleGain    = 0.002 // least gain of a delay, as a share of the loss
 )
 
@@ -27,7 +27,7 @@ func (s *Search) Staleness(ctx context.Context, horizon float64) (delay, gain fl
 		return 0, 0, nil
 	}
 	r := newRun(s)
-	if len(r.folds) != 1 || !r.learnable() {
+	if len(r.folds) != 1 || !r.learnable() { // there are several, random folds where all times are equal
 		return 0, 0, nil
 	}
 	// Judge by the held-out rows that follow the training rows within the horizon.

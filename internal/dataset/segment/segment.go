@@ -161,7 +161,7 @@ func (t *Counter) Add(columns []dataset.Values, bins [][]uint8, labels []float32
 			return
 		}
 		v := &columns[a.place]
-		if a.codes == nil || a.codes.kind != v.Type {
+		if a.codes == nil || a.codes.kind != v.Type { // the first batch, or one of another type than the last
 			a.codes = newCodeTable(v.Type, a.levels, t.missing)
 		}
 		a.batch = dataset.Resize(a.batch, n)
@@ -178,7 +178,7 @@ func (t *Counter) Add(columns []dataset.Values, bins [][]uint8, labels []float32
 		clear(score)
 		for i := range t.columns {
 			odds := t.columns[i].odds
-			if odds == nil {
+			if odds == nil { // the column is counted, but is no part of the score
 				continue
 			}
 			for k, code := range t.columns[i].batch[from:to] {

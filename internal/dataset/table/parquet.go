@@ -107,7 +107,7 @@ func openParquet(f File, threads int) (*parquetSource, error) {
 // mapSchema fills s.cols and s.leaves with a column for every top-level field of the schema. Nested and repeated fields
 // are columns that cannot be read.
 func (s *parquetSource) mapSchema(sc *schema.Schema) {
-	leafOf := map[string]int{}
+	leafOf := map[string]int{} // the columns of values that are top-level fields themselves, not within a group
 	for i := range sc.NumColumns() {
 		if sc.ColumnRoot(i) == sc.Column(i).SchemaNode() {
 			leafOf[sc.Column(i).Name()] = i

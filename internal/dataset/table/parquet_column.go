@@ -168,7 +168,7 @@ func (c *parquetColumn) readDictionary(p page) error {
 	n := int(p.values)
 	end, err := c.kind.measurePlain(p.data, n)
 	var long *valueError
-	if errors.As(err, &long) {
+	if errors.As(err, &long) { // a word longer than is read, so where the next begins is not known
 		return fmt.Errorf("a dictionary with %w", err)
 	}
 	if err != nil {
@@ -195,7 +195,7 @@ func (c *parquetColumn) readDictionary(p page) error {
 		err := c.kind.convert(data, c.kind.valuesBetween(&c.words, at, n))
 		var value *valueError
 		if !errors.As(err, &value) {
-			return err
+			return err // nil once all words are converted
 		}
 		if c.bad == nil {
 			c.bad = map[uint32]string{}

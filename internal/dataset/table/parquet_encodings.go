@@ -236,7 +236,8 @@ func readDeltas(data []byte, room room) (out []int64, rest []byte, err error) {
 		return nil, nil, errDelta
 	}
 	each := int(head[0]) / parts
-	if (total-1)/each > len(data) { // a miniblock takes at least a byte
+	// The first number is in the header, so total-1 are in miniblocks, which take at least a byte each, the width.
+	if (total-1)/each > len(data) {
 		return nil, nil, errDelta
 	}
 	if err := room(8 * int64(total)); err != nil {

@@ -173,13 +173,13 @@ func Open(files []File, o Options) (*Table, error) {
 	for i, s := range t.sources {
 		at, same := make([]int, len(t.columns)), true // by column of the table, its index in the file; -1 for none
 		whole := make([]int, len(t.columns))          // the same once the file has all columns of the table
-		_, own := placesOf(s.columns())
+		_, placeInFile := placesOf(s.columns())
 		for k, c := range t.columns {
 			whole[k], at[k] = k, -1
-			if place, ok := own[c.Name]; ok {
+			if place, ok := placeInFile[c.Name]; ok {
 				at[k] = place
-				o := s.columns()[place]
-				same = same && o.Type == c.Type && o.Unit == c.Unit
+				inFile := s.columns()[place]
+				same = same && inFile.Type == c.Type && inFile.Unit == c.Unit
 			}
 			same = same && at[k] >= 0
 		}
