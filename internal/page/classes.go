@@ -52,6 +52,7 @@ func newClassView(all []metric.Class) *classView {
 		return nil
 	}
 
+	// The recall of a class without rows and the precision of one that is never predicted are 0/0, which is NaN.
 	// recall is the sum over the classes that have rows, present of them. never counts those that are never predicted.
 	recall, present, never := 0.0, 0, 0
 	for i, c := range all {

@@ -101,7 +101,7 @@ func Features(m *dataset.Manifest, statistics bool) Listed {
 		t.Rows = append(t.Rows, []string{f.Name, string(f.Kind), string(f.Why), fmt.Sprint(f.Bins), missing,
 			values(f, about[f.Name]), of})
 	}
-	return t.filled()
+	return t.filled() // without columns that are empty in all rows
 }
 
 // values describes the values of a feature. Of numbers and times it is "min / median / max", or "" if that is not
@@ -220,6 +220,7 @@ func Made(m *dataset.Manifest) (notes []string) {
 			u.Until.Format(time.RFC3339), m.Label.Column, plot.Seconds.Format(matures.Seconds()))
 	}
 	if m.Negatives > 0 {
+		// m.Negatives is the share of them that was kept.
 		add("left out: %s of the negative rows; in metrics each remaining one counts %s times, and predictions are "+
 			"right for all rows", comma(m.Thinned), plot.Plain.Format(1/m.Negatives))
 	}
@@ -227,7 +228,7 @@ func Made(m *dataset.Manifest) (notes []string) {
 	// Statistics of ids.
 	statistics, levels, ranges := 0, 0, false
 	for i := range m.Features {
-		if f := &m.Features[i]; f.IsDerived() && f.From.Table >= 0 {
+		if f := &m.Features[i]; f.IsDerived() && f.From.Table >= 0 { // -1: a value of a calendar, no statistic
 			statistics++
 		}
 	}

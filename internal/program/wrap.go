@@ -73,8 +73,8 @@ func fillLines(words []string, width, column int, indent, end string, cut bool) 
 		}
 		size := text.StringWidth(word)
 
-		// A blank if the word fits into this line, else a new line. A word that no line holds is cut below, where it
-		// gets its line.
+		// A blank if the word fits into this line, else a new line; before the first word, neither. A word that no line
+		// holds is cut below, where it gets its line.
 		fits := column+1+size+len(last) <= width
 		tooWide := cut && len(indent)+size+len(last) > width
 		switch {

@@ -48,6 +48,7 @@ func parseQueue(out []byte) ([]*array, error) {
 	byID := map[int]*array{}
 	for line := range strings.Lines(string(out)) {
 		line = strings.TrimRight(line, "\n")
+		// The fields: 0 array, 1 index, 2 state, 3 to 5 submitted, started and ended, 6 the job's comment, 7 reason.
 		f := strings.SplitN(line, "|", 8)
 		var ours []string // the comment's number of tasks and plan
 		if len(f) == 8 {
@@ -117,8 +118,9 @@ var reasons = map[string]string{
 // waits; else it is cancelled if any task was, failed if any has failed, and otherwise done. In the counts, cancelled
 // tasks are among the failed ones.
 func (a *array) status() engine.JobStatus {
+	// Forgotten tasks have run and are done.
 	s := engine.JobStatus{State: engine.Done, Began: len(a.seen) < a.tasks}
-	s.Tasks.Done = max(a.tasks-len(a.seen), 0) // forgotten
+	s.Tasks.Done = max(a.tasks-len(a.seen), 0)
 	cancelled := 0
 	for _, t := range a.seen {
 		if s.Created.IsZero() || t.submitted.Before(s.Created) {
@@ -172,7 +174,7 @@ func (a *array) status() engine.JobStatus {
 	if !s.State.Ended() {
 		s.To = time.Time{}
 	}
-	if s.State != engine.Failed {
+	if s.State != engine.Failed { // one failed task is no failure of a job that goes on
 		s.Failure = ""
 	}
 	return s

@@ -267,8 +267,8 @@ func runCommand(ctx context.Context, input []byte, command ...string) ([]byte, e
 	limited, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
 	cmd := exec.CommandContext(limited, path, command[1:]...)
-	cmd.WaitDelay = time.Second
-	cmd.Env = []string{"TZ=UTC", "SLURM_TIME_FORMAT=standard"}
+	cmd.WaitDelay = time.Second                                // for what the command has started and left
+	cmd.Env = []string{"TZ=UTC", "SLURM_TIME_FORMAT=standard"} // as parseQueue reads times
 	for _, v := range os.Environ() {
 		if passed.MatchString(v) {
 			cmd.Env = append(cmd.Env, v)

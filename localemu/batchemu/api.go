@@ -287,7 +287,7 @@ func (op *operation) operationView() (*longrunningpb.Operation, error) {
 		if op.job.finished.After(op.created) {
 			meta.EndTime = timestamppb.New(op.job.finished)
 		}
-	default:
+	default: // the job has not ended, so the operation is not done
 	}
 
 	var err error

@@ -77,7 +77,7 @@ func (s *Server) interpret(parent string, job *batchpb.Job) (plan, error) {
 	if err := p.readSpec(group.GetTaskSpec(), job.GetAllocationPolicy()); err != nil {
 		return p, err
 	}
-	if err := p.readCounts(group); err != nil {
+	if err := p.readCounts(group); err != nil { // by the machine type and the zones that readAllocation has set
 		return p, err
 	}
 	return p, p.readRunnables(s.image, group.GetTaskSpec())

@@ -40,7 +40,7 @@ func (s *Server) checkLayout() error {
 	if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {
 		return err
 	}
-	found := struct {
+	found := struct { // what a new folder gets; reading an existing file replaces it
 		Format int    `json:"format"`
 		Build  string `json:"build"` // that wrote it
 	}{layout, s.opts.Version}

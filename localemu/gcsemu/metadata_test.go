@@ -145,6 +145,7 @@ func TestLayouts(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: got %v, expected %q", name, err, c.want)
 			}
+			// Another number is a conflict. A file that cannot be read is not, and is named by the error.
 			if after := files(t, dir); after != before ||
 				problem.Is(err, problem.Conflict) == strings.HasPrefix(c.want, ".format:") {
 				t.Errorf("%s: refused with %v, the files before were %s, after %s", name, err, before, after)

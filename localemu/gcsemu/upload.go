@@ -110,7 +110,7 @@ func (s *Server) upload(w http.ResponseWriter, c *call) (any, error) {
 		return nil, httpjson.NotImitated(c.Request)
 	}
 	if !s.HasBucket(c.bucket) {
-		_, err := s.bucket("")
+		_, err := s.bucket("") // the error of a bucket that does not exist
 		return nil, err
 	}
 
@@ -319,7 +319,7 @@ func (s *Server) continueUpload(w http.ResponseWriter, c *call) (any, error) {
 			return u.incomplete(w, c)
 		}
 	}
-	if total < 0 || u.size < total {
+	if total < 0 || u.size < total { // the size is not known yet, or more has to come
 		return u.incomplete(w, c)
 	}
 	if u.size > total {

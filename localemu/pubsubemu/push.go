@@ -56,7 +56,7 @@ func (s *Server) deliver(p Push, m *pubsubpb.PubsubMessage, id string) {
 		})
 
 		if err == nil {
-			s.pushing <- struct{}{}
+			s.pushing <- struct{}{} // waits while as many are under way as the channel holds
 			err = p.Post(body)
 			<-s.pushing
 		}

@@ -49,7 +49,8 @@ func NewFaulty(ctx context.Context, s blob.Store, fault Fault, match func(name s
 	}
 	slices.SortFunc(all, func(a, b blob.Attrs) int { return cmp.Compare(a.Generation, b.Generation) })
 
-	// Copy the objects, without those that are to be absent, and half of those that are to be truncated.
+	// Copy the objects, without those that are to be absent, and half of those that are to be truncated. f has no hooks
+	// yet, so that copying meets no faults.
 	f := &Faulty{Hooked: &Hooked{Store: blob.Memory()}, fault: fault, bad: map[string]blob.Generation{}}
 	for _, attrs := range all {
 		hit := match(attrs.Name)

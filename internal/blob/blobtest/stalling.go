@@ -15,7 +15,7 @@ import (
 // meant for testing/synctest, where waiting takes no time.
 func NewStalling(s blob.Store, seed uint64, share float64, longest time.Duration) *Hooked {
 	var mu sync.Mutex
-	draw := rand.New(rand.NewPCG(seed, 0x57a11))
+	draw := rand.New(rand.NewPCG(seed, 0x57a11)) // 0x57a11: any constant; mu guards draw
 	// wait draws whether to wait, and does. It returns early with ctx's error if that ends.
 	wait := func(ctx context.Context) error {
 		mu.Lock()

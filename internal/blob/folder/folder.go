@@ -340,7 +340,7 @@ func (b *bucket) list(ctx context.Context, prefix string) (all []blob.Attrs, err
 			}
 		}()
 		switch object, ok := decode(at); {
-		case ctx.Err() != nil || ok && !strings.HasPrefix(object, prefix):
+		case ctx.Err() != nil || ok && !strings.HasPrefix(object, prefix): // the end, or another name and no error
 			return nil, ctx.Err()
 		case ok: // an object
 			now, _, err := tryReadCurrent(from, name, false)
@@ -395,7 +395,7 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	} else if cond != blob.Any && cond != now.Generation {
 		return blob.Attrs{}, blob.ErrPrecondition
 	}
-	root, _ := b.root()
+	root, _ := b.root() // without an error, since readCurrent has opened it
 	next := version{Attrs: blob.Attrs{Name: name}, id: newID()}
 	place, dir := encode(name), path.Join(drafts, next.id)
 	at := path.Join(dir, next.contents()) // where the contents are; "" once they must stay there
@@ -404,8 +404,9 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 		return blob.Attrs{}, err
 	}
 
-	// commit makes next the version after now, if now is still the current one. An object that does not exist (now is
-	// zero) is created by renaming a directory with the mark and the contents to its place.
+	// commit makes next the version after now, if now is still the current one. Generations are times in microseconds,
+	// but always above the one before, even if this machine's clock is behind that of the earlier writer. An object that
+	// does not exist (now is zero) is created by renaming a directory with the mark and the contents to its place.
 	commit := func() error {
 		next.base, next.Generation = now.Generation, max(now.Generation+1, blob.Generation(time.Now().UnixMicro()))
 		if now.Generation == 0 {

@@ -41,7 +41,7 @@ func write(dir string, dies int) {
 			if self, err := os.FindProcess(os.Getpid()); err == nil {
 				_ = self.Kill()
 			}
-			select {}
+			select {} // the signal comes in a moment
 		}
 	}
 	s.opened = &failing{fileSystem: root, before: step}
@@ -55,6 +55,7 @@ func write(dir string, dies int) {
 		if err != nil || n >= 1<<20 {
 			panic(fmt.Sprintf("a mixture: %.40q, %v", number, err))
 		}
+		// The number, and so many empty lines that contents differ in length: a mixture of two would be noticed.
 		next := strings.NewReader(strconv.Itoa(n+1) + strings.Repeat("\n", n%5000))
 		_, err = s.Put(ctx, "number", now.Generation, readerFunc(func(p []byte) (int, error) {
 			step("") // dying here leaves a part of the contents

@@ -142,6 +142,7 @@ func (c *Client) Submit(ctx context.Context, j Job) (name string, existed bool, 
 		if status.Code(err) != codes.NotFound {
 			return "", false, cloud.FromStatus(service, name, "", err)
 		}
+		// Another launcher may create it at the same time: then existed is true after all.
 		if got, existed, err = c.create(ctx, j.ID, job); err != nil {
 			return "", false, err
 		}

@@ -88,7 +88,7 @@ func Start(t *testing.T) *Browser {
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start the browser: %v", err)
 	}
-	fromUs.Close()
+	fromUs.Close() // the browser has copies of both; with ours open, the end of one would never be read
 	toUs.Close()
 	b := &Browser{t: t, write: toBrowser, answers: map[int]chan message{}, pages: map[string]*Page{}}
 	go b.read(fromBrowser)
@@ -334,7 +334,7 @@ func (p *Page) note(m message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	var e struct {
+	var e struct { // the fields of all events below, of which each has its own
 		Request          struct{ URL string }
 		Type             string
 		Entry            struct{ Level, Text string }

@@ -175,7 +175,7 @@ func newFrame(c *Chart, x, y Axis) *frame {
 
 	// Below, there is a tick about every 75 pixels. A number that would touch the one before is left out; last is where
 	// that one ends.
-	last := -1e9
+	last := -1e9 // left of everything
 	for _, v := range f.x.placeTicks(max(2, int((f.right-f.left)/75))) {
 		px, text := f.x.at(v), Clip(f.x.say(v), 18)
 		half := 3.8 * float64(len([]rune(text))) // of the text's width, of about 7.6 pixels for each character

@@ -343,7 +343,8 @@ func (t *Table) render(columns []column, folded bool, wrapped, rest int) {
 	}
 	drawn.SetColumnConfigs(configs)
 
-	// All cells are visible: the only escape sequences are those of colours.
+	// Cells have been cleaned, so that the only escape sequences are those of colours. They have to pass unchanged,
+	// which the screen itself would not let them.
 	if out := strings.ReplaceAll(drawn.Render(), glue, " ") + "\n"; t.screen.Colour {
 		fmt.Fprint(t.screen.Raw(), out)
 	} else {

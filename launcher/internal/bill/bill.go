@@ -107,7 +107,7 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 
 	second := map[int]float64{} // by job: what a second of one task costs, its share of a machine's price
 	used := l.Jobs
-	if len(used) == 0 {
+	if len(used) == 0 { // nothing has run yet: show the first job's machines and price
 		used = []int{0}
 	}
 
@@ -132,7 +132,8 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 	b.addAttempts(l.Attempts, results, second)
 	b.settle()
 
-	// What ending trials early has saved: each tree that was not grown is valued like those of the trial that were.
+	// What ending trials early has saved: each tree that was not grown is valued like those of the trial that were. A
+	// trial whose parameters lack num_iterations has saved nothing that is known.
 	for i, t := range b.Trials {
 		b.Trials[i].Final = p.Trials[t.Trial].Refit
 		most, _ := p.Trials[t.Trial].Params["num_iterations"].(float64)
@@ -185,8 +186,9 @@ func priceDate(p *sweep.Plan, n int) string {
 	}
 }
 
-// addAttempts sets b.Attempts and b.Trials with the cost of each, the time lost with machines, and the means over
-// trials that are done. attempts are sorted by trial, then by time; second is the price of a task's second by job.
+// addAttempts sets b.Attempts and b.Trials with the cost of each, the time lost with machines, and the mean time and
+// the median speed of the trials that are done. attempts are sorted by trial, then by time. second is the price of a
+// task's second by job, 0 if it is not known.
 //
 // An attempt that is followed by another one of its trial was interrupted, unless it paused the trial. Its time is
 // lost, except for what the trial resumed from a checkpoint: that share of the trees that have not been grown again.
@@ -246,7 +248,7 @@ func (b *Bill) addAttempts(attempts []ledger.Attempt, results map[int]sweep.Resu
 	slices.SortFunc(b.Trials, func(x, y TrialCost) int { return cmp.Compare(x.Trial, y.Trial) })
 	b.MeanTrial /= float64(max(done, 1))
 	if slices.Sort(speeds); len(speeds) > 0 {
-		b.NsPerValue = speeds[len(speeds)/2]
+		b.NsPerValue = speeds[len(speeds)/2] // of an even number, the upper one of the two in the middle
 	}
 }
 

@@ -52,7 +52,8 @@ func Remove(ctx context.Context, q Request) ([]Item, error) {
 	hidden, hideErr := q.hideItems(ctx, gone)
 	gone = slices.DeleteFunc(gone, func(i Item) bool { return !i.MayGo() })
 
-	// Look again, and put back the manifests of what has become needed. This has to happen even if ctx is done.
+	// Look again, and put back the manifests of what has become needed; or all of them, if looking fails. This has to
+	// happen even if ctx is done.
 	safe, stop := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer stop()
 	now, err := Look(safe, q)
@@ -150,7 +151,7 @@ func (q *Request) record(ctx context.Context, gone []Item) (listed bool, err err
 		if err == nil && q.Now.Sub(at) >= Notice { // this one takes the place of those before it
 			listed, before = true, nil
 		}
-		before = append(before, a.Name)
+		before = append(before, a.Name) // also if its name is no time, so that it counts as one since
 	}
 
 	// None of them may have kept more than this run.

@@ -58,7 +58,7 @@ func TestInterrupted(t *testing.T) {
 	for _, how := range []string{"cancelled", "killed", "cannot list", "cannot remove", "taken over"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			e := listed(t)
+			e := listed(t) // 14 nights, of which some may go at once
 			ref := e.refs[2]
 			manifest := sweep.DatasetDir("clicks", strings.TrimPrefix(ref, "clicks@")) + dataset.ManifestFile
 
@@ -97,9 +97,9 @@ func TestInterrupted(t *testing.T) {
 				case "killed", "cannot list":
 					killed.Store(true)
 				case "cannot remove":
-					e.datasets.dies = 1
+					e.datasets.dies = 1 // this removal and all later ones fail
 				case "taken over":
-					e.remove(e.request())
+					e.remove(e.request()) // another run does everything in between
 				}
 			}
 			_, err := Remove(ctx, q)

@@ -93,7 +93,7 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	}
 	w.says(w.must("status"), "ctr version 1", "promoted")
 	var id sweep.ID
-	for id = range w.jobs.submitted {
+	for id = range w.jobs.submitted { // the only one
 	}
 	if out := w.must("leaderboard", string(id)); !strings.Contains(out, "num_leaves") ||
 		strings.Count(out, "│ done") != 4 || strings.Index(out, "0.63") > strings.Index(out, "0.62") {

@@ -119,8 +119,9 @@ func TestFaultsOfEveryObject(t *testing.T) {
 	names := sweep.Names("x")
 	for _, row := range []struct {
 		kind, name string
-		of         *world    // whose sweep has the object
-		want       [5]string // by fault, in the order of blobtest.Faults
+		of         *world // whose sweep has the object
+		// By fault, in the order of blobtest.Faults: a wrong checksum, forbidden, refused, truncated, absent.
+		want [5]string
 	}{
 		{"plan", names.Plan(), running, [5]string{"3 3 0", "6 6 0", "1 1 0", "3 3 0", "4 4 0"}},
 		{"claim", names.Claim(1, 0), running, [5]string{"0 0 0", "0 0 0", "0 0 0", "0 0 0", "0 0 0"}},

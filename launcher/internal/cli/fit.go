@@ -261,6 +261,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 		return err
 	}
 	fitted := show.NewFit(d, p, st, view)
+	// Two warnings, if they are due: the time was short, and the score is too good to be true.
 	fitted.Hurry(spec.Trials, f.Limit, st.Board.Rows)
 	fitted.AskOfLeak(staged.Manifest.Encoding())
 	fitted.Page = cmp.Or(f.page, pageIn(w, p.Sweep))
@@ -270,7 +271,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 		}
 	}
 	addTable(fitted, staged.Manifest)
-	if f.data != LocalFolder {
+	if f.data != LocalFolder { // later commands find the usual folder, but have to be told of another
 		fitted.Data = f.data
 	}
 	if f.out != "" {

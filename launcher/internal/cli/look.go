@@ -24,7 +24,7 @@ func statusCommand(w *Setup) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return w.withCloud(cmd.Context(), func() error {
-					x, err := w.pages().Index(cmd.Context(), true)
+					x, err := w.pages().Index(cmd.Context(), true) // true: all sweeps, not only the newest
 					if err != nil {
 						return err
 					}

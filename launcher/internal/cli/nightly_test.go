@@ -296,7 +296,7 @@ func TestBlockedNightIsTold(t *testing.T) {
 	// A channel that fails does not change how the command ends.
 	w.refused(sweep.ExitBlocked, "note: a notification could not be sent: dataset clicks@", "stage", spec)
 	fail = nil
-	for range 2 {
+	for range 2 { // the first tells it, since the message before was lost; the second does not tell it again
 		w.refused(sweep.ExitBlocked, "is blocked", "stage", spec)
 	}
 

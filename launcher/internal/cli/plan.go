@@ -151,6 +151,7 @@ const defaultRegion = "us-central1"
 // is written nowhere.
 func compareMachines(ctx context.Context, w *Setup, spec *sweep.Spec, m *dataset.Manifest, prices machines.Prices,
 	f planFlags) error {
+	// Unfit: that the sweep does not fit its own machine is no error here, since others are compared.
 	p, err := plan.Build(plan.Inputs{Spec: spec, Manifest: m, ID: "quote",
 		Job: func(id sweep.ID) string { return string(id) }, Now: w.Now(), Version: w.Version, Unfit: true})
 	if err != nil {

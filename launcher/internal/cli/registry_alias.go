@@ -94,7 +94,7 @@ func registryRollbackCommand(w *Setup) *cobra.Command {
 					return nil
 				case given && to == 0:
 					a, err = w.registry.RemoveAlias(ctx, model, alias, expect, w.actFor(why))
-				default:
+				default: // without --to, to is 0: Rollback then takes the version before
 					a, err = w.registry.Rollback(ctx, model, alias, to, expect, w.actFor(why))
 				}
 				return printMoved(ctx, w, a, now.Version, err)

@@ -60,7 +60,8 @@ func listModels(ctx context.Context, w *Setup) error {
 			return err
 		}
 		m := model{Model: name, Versions: len(versions), Champion: champion}
-		if v, err := w.registry.Get(ctx, name, ""); err == nil { // one that is damaged hides no other
+		// "" is the champion, or else the newest. One that is damaged hides no other.
+		if v, err := w.registry.Get(ctx, name, ""); err == nil {
 			m.Metrics, m.Registered = v.Info.Metrics, v.Info.At
 			m.Metric, m.SE = chosenBy(ctx, w, v)
 		}

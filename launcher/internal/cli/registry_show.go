@@ -119,6 +119,7 @@ func showVersion(ctx context.Context, w *Setup, v registry.Version, all bool) er
 	if about.Remarks, err = w.registry.Remarks(ctx, v.Model, v.Number); err != nil {
 		return err
 	}
+	// Damaged events are left out: their error comes with the others.
 	if about.Events, err = w.registry.History(ctx, v.Model); err != nil && about.Events == nil {
 		return err
 	}

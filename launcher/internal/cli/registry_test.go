@@ -432,7 +432,7 @@ func (g *grown) version(i, trees int) registry.Version {
 	}
 	for name, v := range made {
 		text, err := json.MarshalIndent(v, "", "  ")
-		if name == scorer.FileCalibrator {
+		if name == scorer.FileCalibrator { // which the aggregator writes in one line
 			text, err = json.Marshal(v)
 		}
 		must.Do(g.t, err)

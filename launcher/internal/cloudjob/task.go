@@ -93,7 +93,8 @@ func (r *reporter) takeProgress() *Progress {
 }
 
 // startReporting writes the latest progress in a goroutine, every so often if it has changed, until ctx ends or stop is
-// called. stop writes a last time, and returns when the goroutine has ended. A failed write is passed over.
+// called. stop writes a last time, unless ctx has ended, and returns when the goroutine has ended. A failed write is
+// passed over.
 func (r *reporter) startReporting(ctx context.Context, every time.Duration) (stop func()) {
 	quit := make(chan struct{})
 	var ended sync.WaitGroup

@@ -263,7 +263,7 @@ func (r *run) shuffles(report *Report) error {
 		if report.Features[i].Splits == 0 {
 			continue
 		}
-		order := rand.New(rand.NewPCG(uint64(i), 0x5a)).Perm(report.Rows)
+		order := rand.New(rand.NewPCG(uint64(i), 0x5a)).Perm(report.Rows) // 0x5a: any constant
 		for row, from := range order {
 			changed[row*f+i] = r.values[from*f+i]
 		}

@@ -65,7 +65,7 @@ func (q *Bucket) Run(ctx context.Context) (*Result, error) {
 // would have one output, or if an output would itself match the pattern.
 func (q *Bucket) listTables(ctx context.Context) ([]blob.Attrs, error) {
 	var inputs []blob.Attrs
-	outputs := map[string]string{}
+	outputs := map[string]string{} // by the output's name: its table
 	for o, err := range q.From.List(ctx, q.literal()) {
 		if err != nil {
 			return nil, fmt.Errorf("list the tables to score: %w", err)

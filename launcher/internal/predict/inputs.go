@@ -81,8 +81,8 @@ func compare(now, usual *cell.Inputs) []Input {
 			rare := compareShare(c.Rare, now.Rows, was, func(c *cell.InputCount) int64 { return c.Rare }, rows)
 			both := compareShare(c.Unseen+c.Rare, now.Rows, was,
 				func(c *cell.InputCount) int64 { return c.Unseen + c.Rare }, rows)
-			// The rows of the training are no odd table: ids that are unseen in held-out rows are rare there. So rare
-			// ids count only if they and unseen ones together are more than usual.
+			// If the training's own rows are scored, nothing is odd: where held-out rows have unseen ids, these have
+			// rare ones. So rare ids are too many only if rare and unseen ones together are more than usual, too.
 			rare.High = rare.High && both.High
 			in.Unseen, in.Rare = &unseen, &rare
 		}

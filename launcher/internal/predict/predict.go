@@ -94,7 +94,7 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", q.Out, err)
 	}
-	defer func() {
+	defer func() { // after Commit, Abort does nothing
 		if cleanup := pending.Abort(); err == nil && cleanup != nil {
 			err = cleanup
 		}
@@ -121,6 +121,8 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 		if q.Progress != nil {
 			q.Progress(in.Rows)
 		}
+
+		// The contributions: of each row and output, one number per feature and the expected score.
 		var added []float64
 		if q.Contributions || q.Explain > 0 {
 			added = make([]float64, b.Rows*q.Scorer.Model.Outputs()*(q.Scorer.Model.Features()+1))
@@ -306,7 +308,8 @@ func (q *Request) outputBatch(b *table.Batch, raw, predicted, added []float64) *
 		out.Columns = append(out.Columns, *b.Column(name))
 	}
 
-	// byColumn adds numbers, which are [rows x width], as width columns: it transposes them. Without rows it adds none.
+	// byColumn adds numbers, which are [rows x width], as width columns: it transposes them, so that number i goes to
+	// row i/width of column i%width. Without rows it adds none.
 	byColumn := func(rows []float64) {
 		width := len(rows) / max(b.Rows, 1)
 		columns := make([]float64, len(rows))
@@ -318,6 +321,7 @@ func (q *Request) outputBatch(b *table.Batch, raw, predicted, added []float64) *
 		}
 	}
 
+	// The columns in the order in which ownColumns has named them.
 	if classes := q.Scorer.Encoding.Classes; len(classes) > 0 {
 		out.Columns = append(out.Columns, dataset.Values{Type: dataset.Text, Text: Likeliest(predicted, classes)})
 	}

@@ -248,6 +248,7 @@ func TestABucketIsScoredOnce(t *testing.T) {
 		t.Errorf("got the objects %v, want the four of %v", names, want)
 	}
 
+	// part.csv and part.tsv of one day would have one output.
 	put("clicks/day=1/part.tsv", "c0\tc1\tc2\n1\t2\t3\n")
 	b := &predict.Bucket{Request: predict.Request{Scorer: s, MaxUnseen: 1}, From: from, To: to, Pattern: "clicks",
 		Prefix: "x/"}

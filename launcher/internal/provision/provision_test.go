@@ -148,8 +148,8 @@ var (
 // waits. A job that has run, or that failed for another reason, is not replaced.
 func TestSettle(t *testing.T) {
 	for name, c := range map[string]struct {
-		fate    map[string]engine.JobStatus
-		jobs    []string // created, in order
+		fate    map[string]engine.JobStatus // by job; any other waits without machines
+		jobs    []string                    // created, in order
 		alive   []string
 		reasons []string // parts of
 	}{

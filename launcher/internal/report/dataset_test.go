@@ -198,7 +198,7 @@ func TestNightsOfOneDay(t *testing.T) {
 // last night that was not blocked, and what became of each. NAME@VERSION shows the nights up to that version.
 func TestDataset(t *testing.T) {
 	store, sweeps := blob.Memory(), blob.Memory()
-	records := stagedNights(t, store, 4, 2)
+	records := stagedNights(t, store, 4, 2) // four nights, of which number 2, the third, is blocked
 	swept(t, sweeps, "night-1", records[0], sweep.VerdictPromoted)
 	swept(t, sweeps, "night-2", records[1], sweep.VerdictNotPromoted)
 	reg := registry.New(blob.Memory())
@@ -266,7 +266,7 @@ func TestDataset(t *testing.T) {
 // without a new champion. Records that cannot be read are notes, always in the same order.
 func TestNightsOfAModel(t *testing.T) {
 	store, sweeps, reg := blob.Memory(), blob.Memory(), registry.New(blob.Memory())
-	records := stagedNights(t, store, 4, 2)
+	records := stagedNights(t, store, 4, 2) // four nights, of which number 2, the third, is blocked
 	swept(t, sweeps, "night-1", records[0], sweep.VerdictPromoted)
 	swept(t, sweeps, "night-2", records[1], sweep.VerdictNotPromoted)
 	m := &page.Model{Name: "ctr"}
@@ -296,6 +296,7 @@ func TestNightsOfAModel(t *testing.T) {
 		t.Errorf("at home the last night is of %s and the newest table %s, want %s and %s: by their days", last, night,
 			m.Nights[0].Dataset, records[3].Version)
 	}
+	// The two values are those that swept writes into every conclusion.
 	if n := m.Nights[1]; n.ID != "night-2" || n.LiveValue != 0.12 || n.NewValue != 0.11 ||
 		n.Why != "the gate's reason" {
 		t.Errorf("got %+v; want night-2 with log_loss 0.12 of version 1 and 0.11 of the new one", n)

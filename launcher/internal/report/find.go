@@ -41,7 +41,7 @@ func New(sweeps, datasets blob.Store, reg *registry.Registry, online bool) *Page
 
 // Find reads the page that a name refers to: that of a sweep, else of a dataset, else of a model. A prefix such as
 // model: says which is meant. note says if the name is also that of a later kind. If there is nothing of the name, the
-// error is about the missing sweep.
+// error is about the first kind that it could be, which is the sweep unless it cannot be the name of one.
 func (d *Pages) Find(ctx context.Context, name string) (view AnyPage, note string, err error) {
 	var first error
 	_, _, noDataset := sweep.SplitDatasetRef(name)
@@ -67,6 +67,7 @@ func (d *Pages) Find(ctx context.Context, name string) (view AnyPage, note strin
 		case !problem.Is(err, problem.NotFound):
 			return nil, "", err
 		}
+		// There is none of this kind: try the next.
 		first = cmp.Or(first, err)
 	}
 

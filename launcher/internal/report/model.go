@@ -52,7 +52,8 @@ func (d *Pages) versions(ctx context.Context, name string) (*page.Model, error) 
 		}
 	}
 
-	// Versions, the newest last. Features are those of the champion or, without one, of the newest.
+	// Versions, the newest last. Features are those of the champion or, without one, of the newest: shown moves on to
+	// each version until it is the champion.
 	var shown registry.Version
 	for _, v := range versions {
 		m.Versions = append(m.Versions, page.VersionView{Version: v, Tag: strings.Join(tags[v.Number], ", ")})

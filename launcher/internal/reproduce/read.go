@@ -39,7 +39,7 @@ func Read(ctx context.Context, r *registry.Registry, of plan.Provenance) (*Recip
 		return nil, err
 	}
 	q.Trial, q.Params = result.Trial, result.Params
-	if result.AtLimit {
+	if result.AtLimit { // a time limit ended it after so many trees, which another machine would not grow in that time
 		q.Trees = result.TreesGrown
 	}
 	if result.From != nil {

@@ -87,7 +87,7 @@ type reader = func(m *Model, body []byte) (*table.Batch, error)
 // counted, and kept among the recent ones, with which a new version is compared.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, write func(scored)) {
 	x := &exchange{s: s, w: w, r: r, begun: time.Now()}
-	defer func() { s.held.Add(-x.held) }()
+	defer func() { s.held.Add(-x.held) }() // what readBody has counted
 	body, ok := x.readBody()
 	if !ok {
 		return
@@ -95,7 +95,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, wri
 
 	// Join the queue, and wait until this request may be scored: only as many are scored at once as there are
 	// processors (s.turns). The whole body has arrived, so that a slow caller delays nobody.
-	defer s.open.Add(-1)
+	defer s.open.Add(-1) // at the end, also of a request that is refused here
 	if s.open.Add(1) > int64(s.c.MaxQueue) {
 		x.later(fmt.Sprintf("%d requests are being answered; come back in a second", s.c.MaxQueue))
 		return
@@ -191,7 +191,8 @@ func (x *exchange) readBody() ([]byte, bool) {
 	}
 
 	// Read it within the timeout. The memory grows with what arrives: a caller who announces much and sends nothing
-	// holds little.
+	// holds little. It begins with the announced length (-1 if that is not known) and one byte more, so that the read
+	// that meets the end needs no more memory.
 	control := http.NewResponseController(x.w)
 	_ = control.SetReadDeadline(time.Now().Add(x.s.c.Timeout)) // else ReadTimeout applies
 	in := http.MaxBytesReader(x.w, x.r.Body, limit)
@@ -259,6 +260,7 @@ func (s *Server) servePredict(w http.ResponseWriter, r *http.Request) {
 		}
 
 		w.Header().Set("Content-Type", typeJSON)
+		// 64 and 22: about the bytes around the predictions, and those of one with all its digits.
 		out := append(make([]byte, 0, 64+22*len(a.predictions)), `{"predictions":`...)
 		if len(a.m.classes) > 0 {
 			out = a.appendRows(out)

@@ -118,7 +118,7 @@ func (r *instances) readRows() (int, error) {
 			return 0, err
 		}
 		if r.row == 0 { // the others are about as long
-			rows := min((len(r.Text)-r.At)/(r.At-from), r.limit)
+			rows := min((len(r.Text)-r.At)/(r.At-from), r.limit) // a row has at least its two braces
 			for i := range r.columns.batch.Columns {
 				v := &r.columns.batch.Columns[i]
 				if v.Type == dataset.Float {
@@ -168,7 +168,7 @@ func (r *instances) readCell(key string) error {
 		r.seen = append(r.seen, key)
 		return nil
 	}
-	if r.last[place] > r.row {
+	if r.last[place] > r.row { // this row has the key's value already
 		return r.twice(key)
 	}
 
@@ -186,13 +186,13 @@ func (r *instances) readCell(key string) error {
 	if v.Type == dataset.Float {
 		x, ok := numberOf(value)
 		if !ok {
-			return errText
+			return errText // readInstances then reads the whole request again, with texts everywhere
 		}
 		v.Float = append(v.Float, x)
 	} else {
 		v.Text, v.Literal = append(v.Text, value.Text), append(v.Literal, !value.Quoted)
 		if value.Null && v.Null == nil {
-			v.Null = make([]bool, r.row, r.row+8)
+			v.Null = make([]bool, r.row, r.row+8) // all earlier rows have a value; 8: room for some more
 		}
 		if v.Null != nil {
 			v.Null = append(v.Null, value.Null)

@@ -105,7 +105,7 @@ func (m *Model) warmUp() error {
 	// Rows of many different values, some missing.
 	width, n := m.Scorer.Model.Features(), m.Scorer.Model.Outputs()
 	x, out, want := make([]float64, warmRows*width), make([]float64, warmRows*n), make([]float64, n)
-	for i := range x {
+	for i := range x { // 97 and 89 are primes, so that rows repeat neither values nor gaps soon
 		x[i] = float64(i%97) - 13
 		if i%89 == 0 {
 			x[i] = math.NaN()

@@ -123,7 +123,7 @@ func (s *Server) followAlias(ctx context.Context, held *Model, failed *failure) 
 	name := fmt.Sprintf("%s@%d", v.Model, v.Number)
 	now := s.current.Load()
 	if now != nil && same(now.Version, v) {
-		s.tellOnce(ctx, "", "", nil)
+		s.tellOnce(ctx, "", "", nil) // nothing waits any more
 		return drop()
 	}
 
@@ -219,7 +219,7 @@ func (s *Server) compare(now, next *Model) string {
 	if rows < leastRows || s.c.MaxShift <= 0 {
 		return ""
 	}
-	shift := math.Abs(after-before) / max(math.Abs(before), 1e-12)
+	shift := math.Abs(after-before) / max(math.Abs(before), 1e-12) // 1e-12: no division by 0
 	if shift <= s.c.MaxShift {
 		return ""
 	}

@@ -156,7 +156,7 @@ func (f *Fit) AskOfLeak(e *dataset.Encoding) {
 	name, perfect := "auc", f.Test["auc"] > 0.98
 	if wrong, ok := f.Test["multi_error"]; ok {
 		name, perfect = "multi_error", wrong < 0.005
-	} else if f.Test[name] == 0 {
+	} else if f.Test[name] == 0 { // there is no AUC: the label is a number, or an order
 		name, perfect = "r2", f.Test["r2"] > 0.98
 	}
 	if !perfect {

@@ -145,7 +145,7 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 		add("left", "%s", Left(snap, now))
 	}
 
-	w.Pairs(rows...)
+	w.Pairs(rows...) // those without a text are left out
 	if c := st.Conclusion; c != nil && c.Outcome == sweep.OutcomeWinner {
 		w.Winner(p, c)
 	}

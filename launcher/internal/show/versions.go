@@ -139,7 +139,7 @@ type VersionDetails struct {
 func (v *VersionDetails) describeLife(now time.Time) string {
 	var parts []string
 	for _, a := range v.Aliases {
-		// The last time that the alias came to the version, and left it.
+		// The last time that the alias came to the version, and left it. Events are in the order of time, oldest first.
 		var since, until time.Time
 		next := 0
 		for _, e := range v.Events {
