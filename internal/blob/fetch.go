@@ -30,7 +30,7 @@ func Fetch(ctx context.Context, s Store, o Attrs, file string, report func(int64
 	if err != nil {
 		return err
 	}
-	return f.Close()
+	return f.Close() // which may report that the disk is full; the deferred one does nothing then
 }
 
 // Reported is told of how many bytes are written to it.

@@ -138,9 +138,9 @@ type testNumber struct {
 func (n testNumber) Times() string { return sweep.TimesBase(n.Name, n.Test, n.Alone) }
 
 // OnTest returns at most two metrics of the winner on test: the sweep's, and the one by which the gate judged it. Those
-// that are not known are left out. The sweep must have ended, with a Winner. Where
-// a final training on all rows was registered, the numbers are those of the winning trial, and the titles say so: the
-// final model has seen the test rows.
+// that are not known are left out. The sweep must have ended, with a Winner. Where a final training on all rows was
+// registered, the numbers are those of the winning trial, and the titles say so: the final model has seen the test
+// rows.
 func (p *sweepPage) OnTest() (all []testNumber) {
 	w, whose := p.Winner, ""
 	switch {

@@ -138,6 +138,7 @@ func effectRows(effects []Effect) (rows []effectRow) {
 		up, all := 0.0, 0.0
 		for i, v := range e.Shap {
 			r.Mean += math.Abs(v) / float64(len(e.Shap))
+			// A rank is from 0 to 1, and NaN for a missing value or a category.
 			if rank := e.Rank[i] - 0.5; !math.IsNaN(rank) {
 				up, all = up+v*rank, all+math.Abs(v*rank)
 			}
@@ -153,7 +154,8 @@ func effectRows(effects []Effect) (rows []effectRow) {
 		rows = append(rows, r)
 	}
 	for i := range rows {
-		rows[i].Share = rows[i].Mean / max(rows[0].Mean, 1e-300) // not NaN where no feature has any effect
+		// Of the largest mean, which is the first. 1e-300: not NaN where no feature has any effect.
+		rows[i].Share = rows[i].Mean / max(rows[0].Mean, 1e-300)
 	}
 	return rows
 }

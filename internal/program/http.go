@@ -90,6 +90,7 @@ func Serve(ctx context.Context, server *http.Server, l net.Listener, grace, drai
 		return err
 	case <-ctx.Done():
 	}
+	// New requests are still taken, while those who send them learn of the end.
 	select {
 	case err := <-done:
 		return err

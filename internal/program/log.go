@@ -135,7 +135,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 func (h *handler) special(attrs []slog.Attr) []slog.Attr {
 	labels := []any{"coppice_program", h.origin.Program, "coppice_version", h.origin.Version}
 	var id sweep.ID
-	work := []string{h.origin.Program}
+	work := []string{h.origin.Program} // what the span is of, from which id.Span makes its number
 	for _, a := range attrs {
 		switch v := a.Value.Resolve().String(); a.Key {
 		case "sweep":

@@ -155,6 +155,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 		return problem.As(problem.Usage, err)
 	}
 	var unknown *pflag.NotExistError
+	// A mistyped -x is like no flag in particular, so nothing is suggested.
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return problem.As(problem.Usage, err)
 	}
@@ -164,6 +165,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 			known = append(known, f.Name)
 		}
 	})
+	// Suggest compares keys of YAML, which have _ where flags have -.
 	hint := strictyaml.Suggest(strings.ReplaceAll(unknown.GetSpecifiedName(), "-", "_"), known)
 	return Usagef("%w%s", err, dashes.Replace(hint))
 }

@@ -189,7 +189,8 @@ func (j *jobs) describe(p *sweep.Plan) engine.Array {
 		Program: engine.Task, Args: []string{"run"}, Env: task.Variables(),
 		Tasks: z.Tasks, TasksPerHost: z.TasksPerVM,
 		Machine: z.MachineType, Spot: *m.Spot, Zones: m.Zones, LocalSSDs: int(m.LocalSSD),
-		CPUMilli:  int64(1000 * z.VCPUs / z.TasksPerVM),
+		CPUMilli: int64(1000 * z.VCPUs / z.TasksPerVM),
+		// What the system leaves (all but ReserveBytes) in equal parts; >> 20 makes MiB of bytes.
 		MemoryMiB: (z.MemoryBytes - z.ReserveBytes) / int64(z.TasksPerVM) >> 20,
 		Retries:   retries, Repeat: sweep.RetryableExitCodes(),
 		Limit: time.Duration(p.Spec.Limits.Sweep), Talks: together,

@@ -52,6 +52,7 @@ func (j *job) makeMachines(n int) error {
 		vms[k] = vm
 	}
 
+	// Instance ids are counted for the whole server, under its lock.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, vm := range vms {

@@ -266,7 +266,7 @@ func (s *Server) beginUpload(w http.ResponseWriter, u *upload) {
 	if len(ss.open) >= maxSessions {
 		var oldest string
 		for k, o := range ss.open {
-			if oldest == "" || o.begun.Before(ss.open[oldest].begun) {
+			if oldest == "" || o.begun.Before(ss.open[oldest].begun) { // the first, or an older one
 				oldest = k
 			}
 		}

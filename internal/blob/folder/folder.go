@@ -405,8 +405,9 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	}
 
 	// commit makes next the version after now, if now is still the current one. Generations are times in microseconds,
-	// but always above the one before, even if this machine's clock is behind that of the earlier writer. An object that
-	// does not exist (now is zero) is created by renaming a directory with the mark and the contents to its place.
+	// but always above the one before, even if this machine's clock is behind that of the earlier writer. An object
+	// that does not exist (now is zero) is created by renaming a directory with the mark and the contents to its
+	// place.
 	commit := func() error {
 		next.base, next.Generation = now.Generation, max(now.Generation+1, blob.Generation(time.Now().UnixMicro()))
 		if now.Generation == 0 {
@@ -480,6 +481,7 @@ func (b *bucket) Remove(ctx context.Context, name string, at blob.Generation) (e
 		}
 		return err
 	}
+	// What the rename took away may be another writer's by now: then it goes back.
 	if now, _, err = tryReadCurrent(root, away, false); err != nil || now.Generation != at {
 		return cmp.Or(moveDirectory(root, away, place), err, blob.ErrPrecondition)
 	}

@@ -214,7 +214,8 @@ func (t *Table) Print() {
 	}
 }
 
-// columns measures the table: how wide each column's widest cell and longest word are.
+// columns measures the table: how wide each column's widest cell and longest word are, in columns of a terminal.
+// columnWidth measures the names. A row may be shorter than the header, or longer.
 func (t *Table) columns() []column {
 	n := len(t.header)
 	for _, row := range t.rows {

@@ -174,7 +174,7 @@ func (q *Request) promoted(ctx context.Context, model string) (map[int]bool, err
 				break
 			}
 			looked++
-			promoted[e.From], promoted[e.To] = true, true
+			promoted[e.From], promoted[e.To] = true, true // 0 for an alias that was made or removed
 		}
 	}
 	return promoted, nil

@@ -105,7 +105,7 @@ func (q *Request) hideItems(ctx context.Context, gone []Item) (hidden map[string
 			gone[n].HeldBy = []string{"used meanwhile"}
 		case err != nil:
 			return hidden, err
-		case text != nil:
+		case text != nil: // it was a manifest, and it could be read
 			hidden[i.Name] = text
 		}
 	}

@@ -99,6 +99,7 @@ nights, and whether the dataset may be trained on.`,
 	}
 	w.jsonFlag(cmd, "print the night's record as JSON")
 	return nightCommand(w, cmd, func(ctx context.Context, dst stager.Destination, r *nights.Record) error {
+		// The manifest is in the folder of --in or, if that is none, in a bucket. Without it, m is nil.
 		m, err := dataset.ReadManifest(filepath.Join(dst.Dir, r.Dataset, r.Version))
 		if dst.Store != nil {
 			m, err = stager.Manifest(ctx, dst.Store, r.Dataset, r.Version)

@@ -20,6 +20,7 @@ sweep have a line, too. Without a name it is the model of the newest sweep.`,
 				return program.Usagef("--days is %d: use 1 to 366", days)
 			}
 			return w.withCloud(cmd.Context(), func() error {
+				// Without an argument the model is "", which Month reads as that of the newest sweep.
 				m, err := w.pages().Month(cmd.Context(), append(args, "")[0], w.Now().UTC().AddDate(0, 0, -days))
 				if err != nil {
 					return err

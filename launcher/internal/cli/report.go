@@ -34,6 +34,7 @@ The page is self-contained: it can be mailed, archived and opened anywhere. The 
 				return err
 			}
 			return w.withCloud(cmd.Context(), func() error {
+				// The argument or, without one, the newest sweep.
 				view, note, err := w.pages().Find(cmd.Context(), append(args, sweepview.Latest)[0])
 				if err != nil {
 					return err

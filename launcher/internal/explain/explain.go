@@ -90,7 +90,7 @@ func Run(q Request) (*Report, error) {
 	if err := r.choose(report); err != nil {
 		return nil, err
 	}
-	r.describe(report)
+	r.describe(report) // the trees' use of each feature, which contributions needs
 	if err := r.contributions(report); err != nil {
 		return nil, err
 	}

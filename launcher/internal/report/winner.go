@@ -23,6 +23,7 @@ func (s *SweepReader) readWinner(ctx context.Context, c *sweep.Conclusion) error
 	}
 	w := &page.Winner{Conclusion: c}
 	if s.registry != nil {
+		// 0 with an error: then the page does not say which version is live now.
 		now, _ := s.registry.Alias(ctx, s.follow.Plan.Spec.Model, registry.Champion)
 		w.LiveNow = now.Version
 	}

@@ -88,6 +88,7 @@ func (w Printer) Inputs(r *predict.Result) {
 		}
 		shown++
 		row := []any{in.Column}
+		// Unseen and Rare are nil for a column that is none of ids, Usual where the held-out shares are not known.
 		for _, s := range []*predict.Share{&in.Missing, in.Unseen, in.Rare} {
 			now, usual := "", ""
 			if s != nil {

@@ -73,7 +73,7 @@ func parseSchedule(text, zone string) (*schedule, error) {
 	}
 
 	where, err := time.LoadLocation(zone)
-	if err != nil || zone == "Local" {
+	if err != nil || zone == "Local" { // which LoadLocation takes for this machine's own zone
 		return nil, invalid(text, useZone, "unknown time zone %.60q", zone)
 	}
 

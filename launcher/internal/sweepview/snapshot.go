@@ -103,7 +103,7 @@ func newFolds(b sweep.Board) *FoldCounts {
 			f.Open++
 		}
 	}
-	if f.Done > 0 {
+	if f.Done > 0 { // the board has complete configurations first, the best of them at the top
 		f.Best = &b.Configurations[0]
 	}
 	return f

@@ -120,7 +120,7 @@ func start(ctx context.Context, s *State, o world.Options) (*world.World, error)
 	if told == nil {
 		return w, err
 	}
-	if err == nil {
+	if err == nil { // it had started just before the signal came
 		w.Close()
 	}
 	number, _ := told.(syscall.Signal)
