@@ -66,6 +66,8 @@ func (t *Table) trainBag(ctx context.Context, q Request, train *gbt.Data) (*Eval
 	if len(b.fold) != train.Rows || train.Subset != nil {
 		return nil, fmt.Errorf("%w: %d rows have a fold, of %d", ErrScheme, len(b.fold), train.Rows)
 	}
+
+	// b.fold is a copy, so the dataset's own folds stay.
 	for i, f := range b.fold {
 		b.fold[i] = uint8(int(f) * q.Bag / dataset.Folds)
 	}
@@ -112,7 +114,7 @@ func (b *bag) trainWithout(ctx context.Context, k uint8, identity string) (*gbt.
 	rated.Label, rated.Weight = dataset.Pick(train.Label, rows), dataset.Pick(train.Weight, rows)
 	rated.Group = dataset.Pick(train.Group, rows)
 
-	// Train on the others.
+	// Train on the others. No Shift is needed: the launcher plans no bag for a dataset with sampled negatives.
 	q := b.q
 	opt := gbt.Options{Threads: b.threads, Maximize: b.stop.Maximize, Identity: identity, Deadline: q.Deadline,
 		OnTree: b.onTree, Rows: train.Used()}

@@ -96,6 +96,7 @@ func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 		}
 	}
 
+	// A whole split needs no copies: the rows in use are all its rows.
 	if part.Folds == nil {
 		if part.Once {
 			keepFirstOrder(&r.Data)
@@ -196,7 +197,7 @@ type Request struct {
 type Evaluated struct {
 	*gbt.Result
 	Score      float64            // Metric's Score on Valid at the best iteration; NaN without Valid
-	ScoreSE    float64            // its standard error, if asked for; NaN if it has none
+	ScoreSE    float64            // its standard error; NaN if it has none, 0 if Request does not ask for it
 	Metrics    map[string]float64 // Metric and those of Metrics that are defined, on Valid
 	Seconds    float64            // of training, including evaluation and the time of resumed trees
 	NsPerValue float64            // nanoseconds per row, feature and tree

@@ -232,7 +232,8 @@ func TestSelectAgreesWithMask(t *testing.T) {
 }
 
 // TestFoldsRefuseStatistics expects ErrScheme where statistics of ids have seen labels that folds keep apart: of the
-// same group or key. By time they have not, since they are made from earlier rows only.
+// same group or key. By time they have not, since they are made from earlier rows only. If the spec has no split, the
+// table is divided by a hash of a key.
 func TestFoldsRefuseStatistics(t *testing.T) {
 	for name, tc := range map[string]struct {
 		scheme Scheme
@@ -368,7 +369,7 @@ func TestRanking(t *testing.T) {
 }
 
 // TestRankingRefuses expects an error that says how to stage the dataset if queries are divided between splits, missing
-// or sampled, or if statistics have seen labels of the same query.
+// or sampled, or if statistics have seen labels of the same query. Objective binary, which ranks nothing, is accepted.
 func TestRankingRefuses(t *testing.T) {
 	for want, o := range map[string]datasettest.Options{
 		"stage it with group: COLUMN": {Rows: 900},

@@ -68,7 +68,7 @@ func (t *Table) joinSplits(parts []sweep.Rows, final, ranks bool) (*gbt.Data, er
 	}
 
 	// Choose the rows of all parts, still without a copy.
-	var selected []*HeldOut
+	var selected []*HeldOut // of each part, its rows; their slices still belong to the dataset
 	for _, part := range parts {
 		rows, err := t.Select(part)
 		if err != nil {
@@ -99,7 +99,7 @@ func (t *Table) joinSplits(parts []sweep.Rows, final, ranks bool) (*gbt.Data, er
 		all.Columns[f] = append(make([]byte, 0, total), column...)
 	}
 
-	// Append the other splits.
+	// Append the other splits, once for each copy of train. The first of parts is train itself.
 	for i, rows := range selected[1:] {
 		if final {
 			t.asLaterRows(rows, parts[i+1].Split)

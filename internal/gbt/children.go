@@ -68,25 +68,25 @@ func (g *grower) isSmall(l *leaf) bool {
 	return len(l.rows)*max(len(g.features), smallColumns) <= smallLeaf*smallColumns
 }
 
-// nextByGain returns l and the other leaves that are to be prepared with it, in the order of their gains. splits is how
-// many splits the tree may still get.
+// nextByGain returns first and the other leaves that are to be prepared with it, in the order of their gains. splits is
+// how many splits the tree may still get.
 //
-// With a single goroutine, or if l is large, there are no others. Else they are small leaves that are likely to be
-// split next: those whose gain is above the least gain that a split of the previous tree had. They are at most half as
-// many as there are splits to come, since the children of a leaf may have more gain than these. In a team they may be
-// large, too.
+// With a single goroutine, or if first is large, there are no others. Else they are small leaves that are likely to be
+// split next: those whose gain is above the least gain that a split of the previous tree had. With first, they are at
+// most half as many as there are splits to come, since the children of a leaf may have more gain than these. In a team
+// they may be large, too.
 //
 // If features or thresholds are drawn per node, there are no others either: the draw depends on the number of the
 // leaf's parent, which is only known once the parent is split.
 //
 // All workers of a team get the same leaves: the result depends neither on their goroutines nor on their own rows.
-func (g *grower) nextByGain(l *leaf, splits int) []*leaf {
-	g.nextLeaves = append(g.nextLeaves[:0], l)
+func (g *grower) nextByGain(first *leaf, splits int) []*leaf {
+	g.nextLeaves = append(g.nextLeaves[:0], first)
 	if g.p.FeatureFractionByNode < 1 || g.p.ExtraTrees {
 		return g.nextLeaves
 	}
 	team := g.data.link != nil
-	if !team && (g.pool.size == 1 || !g.isSmall(l)) {
+	if !team && (g.pool.size == 1 || !g.isSmall(first)) {
 		return g.nextLeaves
 	}
 
@@ -104,6 +104,7 @@ func (g *grower) nextByGain(l *leaf, splits int) []*leaf {
 
 	// Take the leaf with the most gain again and again, as long as it is likely to be split at all.
 	for len(g.nextLeaves) < min((splits+1)/2, most) {
+		// minPrevGain is in units of the loss, and 0 before the first tree; gains of leaves are in the packing's.
 		best, gain := (*leaf)(nil), g.minPrevGain/g.splitScorer.gainUnit()
 		for j := range g.leaves {
 			l := &g.leaves[j]

@@ -66,7 +66,8 @@ func evenCoarseBins(counts []int64, most int) []uint8 {
 	out := make([]uint8, len(counts))
 	coarse, rows := 0, int64(0)
 	for b, c := range counts {
-		// Begin another coarse bin if at least half of this bin's rows would be beyond an equal share.
+		// Begin another coarse bin if more than half of this bin's rows would be beyond an equal share of the rows that
+		// remain. The last coarse bin takes all that is left.
 		share := float64(remaining) / float64(most-coarse)
 		if rows > 0 && coarse < most-1 && float64(rows)+float64(float64(c)/2) > share {
 			remaining -= rows

@@ -171,6 +171,7 @@ func (w *shapWalk) visit(node, from, n int, zero, one float64, feature int) {
 		}
 	}
 
+	// Both children extend this path, each in the memory behind it. The row itself goes to only one of them.
 	rows := float64(t.InternalCount[node])
 	w.visit(goes, from+n, len(path), zero*t.rowsBelow(goes)/rows, one, split)
 	w.visit(other, from+n, len(path), zero*t.rowsBelow(other)/rows, 0, split)
@@ -180,10 +181,12 @@ func (w *shapWalk) visit(node, from, n int, zero, one float64, feature int) {
 // in the paper).
 func extend(path []step, zero, one float64, feature int) {
 	last := len(path) - 1
-	path[last] = step{feature, zero, one, 0}
+	path[last] = step{feature: feature, zero: zero, one: one}
 	if last == 0 {
 		path[0].weight = 1
 	}
+
+	// Backwards, because a weight is made from the old weight of the step before it.
 	for i := last - 1; i >= 0; i-- {
 		path[i+1].weight += one * path[i].weight * float64(i+1) / float64(last+1)
 		path[i].weight = zero * path[i].weight * float64(last-i) / float64(last+1)
@@ -206,6 +209,8 @@ func unwind(path []step, i int) {
 			path[j].weight = path[j].weight * float64(last+1) / (zero * float64(last-j))
 		}
 	}
+
+	// Weights stay where they are: that of place j is of all sets of j features, whichever step is there.
 	for j := i; j < last; j++ {
 		path[j].feature, path[j].zero, path[j].one = path[j+1].feature, path[j+1].zero, path[j+1].one
 	}

@@ -90,7 +90,8 @@ func (g *grower) grow(ctx context.Context, number, bag int, gh []uint32, pack pa
 		return nil, err
 	}
 
-	// Leaf-wise growth: always split the leaf with the most gain.
+	// Leaf-wise growth: always split the leaf with the most gain. It may have been prepared together with an earlier
+	// one. After an error the training ends, so nothing is undone.
 	for len(g.leaves) < g.p.NumLeaves {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -115,7 +116,7 @@ func (g *grower) grow(ctx context.Context, number, bag int, gh []uint32, pack pa
 	}
 
 	g.finish()
-	g.minPrevGain = slices.Min(g.tree.Gain)
+	g.minPrevGain = slices.Min(g.tree.Gain) // the next tree prepares leaves above it ahead (nextByGain)
 	return g.tree, nil
 }
 
@@ -140,7 +141,7 @@ func (g *grower) newTree() *Tree {
 // error if a row has a byte beyond its feature's bins: the sums would lack that row.
 func (g *grower) growRoot(bag int) error {
 	n := g.data.link.sumCount(bag)
-	pair := g.histograms.buildPair(g.order[:bag], n, histogram{}, 0)
+	pair := g.histograms.buildPair(g.order[:bag], n, histogram{}, 0) // the root has no parent and no sibling
 	g.histograms.collectAll(&pair)
 
 	root := leaf{rows: g.order[:bag], n: n, spare: g.spare[:bag], parent: -1, l2: g.splitScorer.l2, hist: pair.smaller}

@@ -205,8 +205,8 @@ func (p *modelReader) readModel() (*Model, error) {
 	if _, ok := head["monotone_constraints"]; ok {
 		listOf(lists, "monotone_constraints", n, intIn(-1, 1))
 	}
-	if n := strings.Count(head["tree_sizes"], " ") + 1; n > maxTrees {
-		return nil, p.errorAt("tree_sizes", "tree_sizes: %d trees, more than %d", n, maxTrees)
+	if trees := strings.Count(head["tree_sizes"], " ") + 1; trees > maxTrees { // before there is memory for as many
+		return nil, p.errorAt("tree_sizes", "tree_sizes: %d trees, more than %d", trees, maxTrees)
 	}
 	sizes := listOf(lists, "tree_sizes", -1, intIn(1, MaxModelBytes))
 	if lists.err != nil {
@@ -378,7 +378,7 @@ func listOf[T any](l *listReader, key string, n int, parse func(string) (T, erro
 		w, rest, _ := strings.Cut(text, " ")
 		text = rest
 		v, err := parse(w)
-		if err == nil && w == "" {
+		if err == nil && w == "" { // two spaces in a row; a parser of texts takes the empty one
 			err = strconv.ErrSyntax
 		}
 		if err != nil {
@@ -399,8 +399,8 @@ func optionalOf[T any](l *listReader, key string, n int, parse func(string) (T, 
 	return listOf(l, key, n, parse)
 }
 
-// intIn returns a parser for whole numbers from lo to hi. It takes only the shortest spelling of a number, not +1 or
-// 01.
+// intIn returns a parser for whole numbers from lo to hi. It takes only the shortest spelling of a number, not +1, 01
+// or -0.
 func intIn(lo, hi int) func(string) (int, error) {
 	return func(s string) (int, error) {
 		v, err := strconv.Atoi(s)
@@ -454,8 +454,9 @@ func isDigits(s string) bool {
 }
 
 // check returns an error unless predicting with the tree terminates and never indexes outside of it. Every child must
-// have a greater number than its parent, and no node or leaf may have two parents. features is the model's number of
-// features. The lists must already have the lengths that belong to the number of leaves.
+// have a greater number than its parent, and no node or leaf may have two parents. A negative child c is the leaf ^c.
+// features is the model's number of features. The lists must already have the lengths that belong to the number of
+// leaves.
 func (t *Tree) check(features int) error {
 	inner, leaves := len(t.Feature), len(t.LeafValue)
 	seenInner, seenLeaf := make([]bool, inner), make([]bool, leaves)

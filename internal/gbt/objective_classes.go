@@ -148,7 +148,7 @@ func (c *class) gradients(rows []uint32, g, h []float64) {
 	one := math.Float64bits(1)
 	for i, r := range rows {
 		p, w, y := g[i], 1.0, uint64(0)
-		if p > 1 {
+		if p > 1 { // by rounding of norm
 			p = 1
 		}
 		if c.d.Label[r] == c.positive {

@@ -123,7 +123,8 @@ func (b *treeBlockBuilder) addTree(t *Tree) {
 	var queue []int // nodes that have a place among the flat nodes, but whose children have none yet
 	placed := 0
 
-	// placeChild returns the place of a flat node or, from maxExits on, an exit.
+	// placeChild returns the place of a flat node or, from maxExits on, an exit. n nodes have n+1 exits, so there is
+	// one node fewer than exits.
 	placeChild := func(child int) uint16 {
 		if child >= 0 && placed < maxExits-1 && b.flattens(t, child) {
 			queue = append(queue, child)
@@ -231,7 +232,7 @@ func (b *treeBlockBuilder) deepen(s *treeBuilder) {
 			return
 		}
 
-		deep[node].next = [2]int32{int32(t.Right[node]), int32(t.Left[node])}
+		deep[node].next = [2]int32{int32(t.Right[node]), int32(t.Left[node])} // by answer: 1 means left
 		s.deeper = append(s.deeper, node)
 		b.recordPredicate(s, node)
 		push(t.Left[node])
@@ -253,7 +254,8 @@ func (b *treeBlockBuilder) recordPredicate(s *treeBuilder, node int) {
 		return
 	}
 
-	q := bound{t.Feature[node], ruleOf(t.Decision[node]), t.Threshold[node]} // as map keys, -0 and 0 are equal
+	// As map keys, -0 and 0 are equal. placeBounds sets the answer's index.
+	q := bound{feature: t.Feature[node], rule: ruleOf(t.Decision[node]), value: t.Threshold[node]}
 	b.answers[q] = 0
 	s.bounds = append(s.bounds, q)
 	s.sets = append(s.sets, -1)
@@ -288,7 +290,8 @@ func (b *treeBlockBuilder) treeBlock() treeBlock {
 	}
 
 	// How many trees one call of addTrees can add, from each tree on: up to and including the first one from whose
-	// exits rows have to be walked on.
+	// exits rows have to be walked on. It goes backwards, because a run continues with that of the next tree. A tree
+	// without nodes has a run of 0, which ends the one before it.
 	for i := len(g.trees) - 1; i >= 0; i-- {
 		t := &g.trees[i]
 		if len(t.nodes) == 0 {

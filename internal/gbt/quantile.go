@@ -56,7 +56,8 @@ func (l *link) selectKeys(sets [][]residual, pool *pool, limit func(all int64) i
 						limits[s] = limit(total(weights))
 					}
 					// If only one residual is left, as is soon the case in small leaves, the result is its key:
-					// keys has the bytes down to this one. No other is left that could add to before.
+					// keys has the bytes down to this one. No other is left that could add to before. In a team
+					// other workers may have more of them.
 					if l == nil && len(rest[s]) == 1 {
 						keys[s] = rest[s][0].key >> shift
 						continue

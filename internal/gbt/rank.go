@@ -323,7 +323,7 @@ func (o *ranking) lambdas(p *Params, gain []float64) queryLoss {
 	}
 
 	return func(q *query, _ key) {
-		if inverse[q.number] == 0 {
+		if inverse[q.number] == 0 { // no order is better than another; the gradients stay 0
 			return
 		}
 
@@ -406,7 +406,7 @@ func (p *pairs) addGo(first int, score, label, gain, discount, g, h []float64) {
 // approximated by a series of three terms, as in LightGBM.
 func (o *ranking) crossEntropyOfQuery(q *query, random key) {
 	n := len(q.rows)
-	if n < 2 {
+	if n < 2 { // a single row has no order; its gradient stays 0
 		return
 	}
 
@@ -421,7 +421,7 @@ func (o *ranking) crossEntropyOfQuery(q *query, random key) {
 		total += e
 	}
 
-	// The wanted distribution, not yet divided by its sum.
+	// The wanted distribution, not yet divided by its sum. The random number is made of 32 bits.
 	wanted := 0.0
 	for i, r := range q.rows {
 		share[i] /= total

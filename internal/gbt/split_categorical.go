@@ -21,7 +21,7 @@ type category struct {
 // the best of all subsets is then the first so many from one end (Fisher, 1958).
 func (s *splitScorer) scoreCategorical(h histogram, from, bins, leftBins int, t *splitTarget, feature int, best *split,
 	buf []category) {
-	// The categories that have rows in this leaf.
+	// The categories that have rows in this leaf and may go left.
 	all := buf[:0]
 	for b := range bins {
 		if x := h.sums(from+b, s.pack); x.h > 0 && b < leftBins {
@@ -72,7 +72,7 @@ func (s *splitScorer) sortedSubset(all []category, t *splitTarget, feature int, 
 	s.runFromEnd(sorted, t, feature, best)
 }
 
-// runFromEnd scores the first 1, 2, 3 ... of the sorted categories as the left side, up to half of them or
+// runFromEnd scores the first 1, 2, 3 ... of the sorted categories as the left side, up to half of them, rounded up, or
 // max_cat_threshold, and replaces best if one is better. A number is skipped while the left side is too small for a
 // child, or if it adds fewer than min_data_per_group rows to the last one that was scored: that would fit noise. The
 // loop ends when the right side is too small for a child or has fewer than min_data_per_group rows. Numbers of rows are
@@ -111,7 +111,7 @@ func (s *splitScorer) runFromEnd(sorted []category, t *splitTarget, feature int,
 		}
 
 		if gain := s.childrenGain(left, rest, l2) - t.minGain; gain > max(best.gain, 0) {
-			*best = split{gain: gain, feature: feature, sums: left, l2: l2}
+			*best = split{gain: gain, feature: feature, sums: left, l2: l2} // its categories are added at the end
 			found = i + 1
 		}
 	}

@@ -23,12 +23,13 @@ func (s *splitScorer) drawnThreshold(h histogram, f scoredFeature, miss sums, t 
 		g, hs = g+bg, hs+bh
 	}
 
+	// next is the bin after it even if that has no rows, so that splitAt takes the bin that was drawn.
 	found := threshold{gain: t.minGain, last: at, next: at + 1}
 	if found.next == f.valueBins() {
 		found.next = -1
 	}
 
-	// consider takes a left side if it is better than what was found before.
+	// consider takes a left side if no child is too small and it is better than what was found before.
 	ok := false
 	consider := func(left sums, missing bool) {
 		rest := t.total.minus(left)

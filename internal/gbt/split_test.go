@@ -14,6 +14,8 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	pack := packing{hessianBits: bitsVaryingHessian, g1: 0.01, h1: 0.001}
 	for round := range 400 {
+		// A histogram in which a quarter of the bins of values are empty. The last bin is for missing values; without
+		// them it is empty.
 		values, missing := 2+rng.IntN(12), -1
 		if rng.IntN(2) == 0 {
 			missing = values
@@ -37,6 +39,8 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 			}
 			h.packed = nil
 		}
+
+		// The best split of a leaf of 60 rows, with or without penalties and a bound on outputs.
 		p := Defaults()
 		p.MinSumHessian, p.MinDataInLeaf, p.LambdaL2 = 0.5, 3, float64(rng.IntN(3))
 		p.LambdaL1 = float64(rng.IntN(2)) * 2
@@ -45,15 +49,16 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 		}
 		s := newSplitScorer(&p, pack)
 		rows := 60
-		task := s.target(total, rows)
+		target := s.target(total, rows)
 		var scan scan
 		best := split{}
 		feature := Feature{Bins: values, Missing: missing}
 		if missing >= 0 {
 			feature.Bins++
 		}
-		s.scoreThresholds(h, scoredFeature{Feature: &feature, number: 4}, &scan, &task, &best)
+		s.scoreThresholds(h, scoredFeature{Feature: &feature, number: 4}, &scan, &target, &best)
 
+		// It has the gain of the best of all thresholds, and the sums of the bins that it sends left.
 		want := 0.0
 		for at := range values {
 			for _, withMissing := range []bool{false, true} {
@@ -173,12 +178,16 @@ func TestSortedSubsetFindsTheBestSubset(t *testing.T) {
 			h.packed[b] = g<<bitsVaryingHessian + hs
 			total = total.plus(sums{float64(g), float64(hs)})
 		}
+
+		// No limit and no smoothing, and more categories than are scored one against the rest.
 		p := Defaults()
 		p.MinDataInLeaf, p.MinSumHessian, p.MinDataPerGroup, p.CatSmooth, p.CatL2 = 1, 0, 1, 0, 0
 		s := newSplitScorer(&p, pack)
-		task := s.target(total, int(total.h))
+		target := s.target(total, int(total.h))
 		best := split{}
-		s.scoreCategorical(h, 0, bins, bins, &task, 0, &best, nil)
+		s.scoreCategorical(h, 0, bins, bins, &target, 0, &best, nil)
+
+		// The gain of each subset as the left side, but for the empty one and all.
 		want := 0.0
 		for set := 1; set < 1<<bins-1; set++ {
 			var left sums
@@ -188,7 +197,7 @@ func TestSortedSubsetFindsTheBestSubset(t *testing.T) {
 					left = left.plus(sums{float64(g), float64(hs)})
 				}
 			}
-			want = max(want, s.gain(left, 0)+s.gain(total.minus(left), 0)-task.minGain)
+			want = max(want, s.gain(left, 0)+s.gain(total.minus(left), 0)-target.minGain)
 		}
 		if math.Abs(best.gain-want) > 1e-9*(1+want) {
 			t.Fatalf("round %d: gain %v, best of all subsets %v", round, best.gain, want)

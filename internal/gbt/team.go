@@ -197,6 +197,8 @@ func (l *link) floatsInTurn(state []float64, f func() error) error {
 			state[i] = math.Float64frombits(uint64(w))
 		}
 	}
+	// When it is this worker's turn, words has the state of the worker before it; f changes state, which put writes
+	// back before words are passed on. In the end words has the last worker's.
 	put()
 	err := l.inTurn(words, func() error {
 		take()
@@ -424,7 +426,7 @@ func (hb *histogramBuilder) exchange(pairs []newPair, l *link) {
 	bounds = append(bounds, len(words))
 	l.words = words
 
-	if l.err != nil || len(pairs) == 0 {
+	if l.err != nil || len(pairs) == 0 { // no pairs means none on any worker, since all pass the same
 		return
 	}
 	l.keepErr(l.team.Reduce(words, bounds))

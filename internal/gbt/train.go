@@ -137,7 +137,8 @@ func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 			err = b.growRound(growing)
 		}
 
-		// A limit ends the training with the trees so far; any other error ends it without a model.
+		// A limit ends the training with the trees so far; any other error ends it without a model. While growing has
+		// not ended, growing.Err() is nil, which no error is.
 		switch {
 		case err == nil:
 		case ctx.Err() == nil && (errors.Is(err, ErrLimit) || errors.Is(err, growing.Err())):
@@ -342,7 +343,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 	}
 	b.names, b.infos = describe(d.Features)
 
-	// Check the checkpoint before allocating memory for all rows.
+	// Check the checkpoint before allocating memory for all rows. In a team, newRun hashes the rows of all workers.
 	if opt.Checkpoint != nil || opt.Resume != nil {
 		b.run = newRun(b.data, b.p, opt)
 		if err := b.data.link.firstErr(); err != nil {
@@ -488,7 +489,7 @@ func fillsAll(bag, rows int) bool {
 }
 
 // addValues adds the values of the tree just grown to the raw scores of all rows in use and of the held-out rows. The
-// grower knows the leaves of the bag's rows. All other rows are sent down the tree.
+// grower knows the leaves of the bag's rows, the first b.bag of grow.order. All other rows are sent down the tree.
 func (b *booster) addValues(ctx context.Context, t *Tree) {
 	b.grow.addLeafValues(b.raw)
 	if notInBag := b.grow.order[b.bag:]; len(notInBag) > 0 {

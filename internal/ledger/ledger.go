@@ -142,11 +142,11 @@ func attempt(p *sweep.Plan, c claimed, last bool, results map[int]sweep.Result, 
 		if end := clip(r.Ended); end.After(a.To) {
 			a.To = end
 		}
-	case c.paused:
+	case c.paused: // such a claim is released, too
 		a.End = Paused
 	case c.released:
 		a.End = Released
-	case !last || ended:
+	case !last || ended: // a later claim, or the result of another task
 		a.End = Lost
 	case when.now.Sub(a.To) < time.Duration(p.Takeover): // it is taken to be alive until now
 		a.End, a.To = Running, when.latest
@@ -365,7 +365,7 @@ func (l Ledger) AtLeast(p *sweep.Plan, least []MinimumUsage, now time.Time) Ledg
 			}
 			more += to.Sub(start).Seconds()
 		}
-		if more <= 0 {
+		if more <= 0 { // the ledger has counted as much from the sweep's own objects
 			continue
 		}
 		hourly, _ := p.Price(f.Job)

@@ -36,8 +36,8 @@ type testSweep struct {
 // size says how many trials a sweep has, and on how many machines with how many tasks each.
 type size struct{ trials, vms, perVM int }
 
-// newTestSweep plans a sweep of this size. A machine costs 3.60 USD an hour, so a
-// machine-second costs 0.1 cents; it runs for 10 s before its first claim, and a silent task is taken over after 90 s.
+// newTestSweep plans a sweep of this size. A machine costs 3.60 USD an hour, so a machine-second costs 0.1 cents; it
+// runs for 10 s before its first claim, and a silent task is taken over after 90 s.
 func newTestSweep(t testing.TB, z size) *testSweep {
 	p := &sweep.Plan{Sweep: "night-1", Created: began, Takeover: sweep.Duration(90 * time.Second),
 		Heartbeat: sweep.Duration(10 * time.Second),

@@ -266,9 +266,9 @@ type resampler struct {
 func newResampler(in Input) *resampler {
 	r := &resampler{}
 	k := &r.e.rank
-	s, _ := summarize(in)
+	s, _ := summarize(in) // which row is invalid is not asked: none is
 	k.sortRows(in.Pred, s.low, s.high)
-	r.rows = slices.Clone(k.tags)
+	r.rows = slices.Clone(k.tags) // sortRows leaves the numbers of the rows in tags
 	r.label = make([]uint8, len(r.rows))
 	for i, row := range r.rows {
 		r.label[i] = uint8(in.Label[row])
@@ -296,7 +296,7 @@ func (r *resampler) eval(m Metric, times []uint8) (float64, error) {
 		if r.weight != nil {
 			w *= r.weight[i]
 		}
-		label := r.label[i] & 1
+		label := r.label[i] & 1 // it is 0 or 1; this tells the compiler so
 		weights[label] += float64(w)
 		// As fill makes tags: the weight, with the label in place of its sign.
 		tags[i] = math.Float32bits(w)&^(1<<31) | uint32(label)<<31
@@ -487,7 +487,8 @@ func f1Row(e *Evaluator, m Metric, value float64) (rowInfluence, error) {
 // delong returns the rows' influences on the area under the ROC curve (DeLong, DeLong and Clarke-Pearson 1988). For a
 // positive row it is the share of negatives that are predicted below it, less the area; for a negative row, the share
 // of positives above it, less the area. They are scaled such that the variance of the area is the sum of the two
-// classes' variances, each divided by one less than its number of rows (hence unbiased).
+// classes' variances, each divided by one less than its number of rows (hence unbiased). The rows of e are valid and of
+// both labels, because area was computed from them.
 func delong(e *Evaluator, _ Metric, area float64) (*units, error) {
 	n := len(e.in.Pred)
 	u := &units{influence: make([]float64, n), weight: make([]float64, n), unbiased: true}

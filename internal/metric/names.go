@@ -242,7 +242,7 @@ func (d definition) argument(arg string, has bool) (k cutoff, suffix string, err
 		if err != nil || n < low || n > high {
 			return wrong(want)
 		}
-		if d.takes == bins && n == defaultBins {
+		if d.takes == bins && n == defaultBins { // as without an argument, so that both have one name
 			return cutoff{}, "", nil
 		}
 		return cutoff{count: n}, "@" + strconv.Itoa(n), nil

@@ -41,7 +41,7 @@ func (r *Reference) Encode() ([]byte, error) {
 	if r.Targets.Group != nil {
 		ids := make([]int64, len(r.Targets.Group))
 		for i, g := range r.Targets.Group {
-			ids[i] = int64(g)
+			ids[i] = int64(g) // the same 64 bits; DecodeReference turns them back
 		}
 		add(columnGroup, dataset.Values{Type: dataset.Int, Int: ids})
 	}
@@ -67,7 +67,8 @@ func DecodeReference(data []byte) (*Reference, error) {
 		return nil, err
 	}
 	r := &Reference{Sample: s}
-	floats := func(name string) ([]float32, error) { // the column of this name, nil if there is none
+	// floats returns the column of this name, nil if there is none. A column of another type has no v.Float.
+	floats := func(name string) ([]float32, error) {
 		v := s.Column(name)
 		if v == nil {
 			return nil, nil

@@ -165,7 +165,7 @@ func openScorer(ctx context.Context, r *registry.Registry, v registry.Version, m
 		return nil, mapDamage(err, unfit)
 	}
 
-	// Put them together. From here on, an error closes the levels.
+	// Put them together. From here on, an error closes the levels, which may be nil.
 	s, err := New(m, c, features, levels)
 	if err == nil {
 		err = s.checkTogether()

@@ -13,7 +13,7 @@ import (
 // levels must be possible for the model's labels. New has checked that the numbers of features agree. _check_together
 // in python/coppice/model.py checks the same.
 func (s *Scorer) checkTogether() error {
-	// Names.
+	// Names: in the model file, characters that LightGBM does not allow are replaced.
 	names := make([]string, len(s.Encoding.Features))
 	for i := range names {
 		names[i] = s.Encoding.Features[i].Name
@@ -35,7 +35,7 @@ func (s *Scorer) checkTogether() error {
 		}
 	}
 
-	// Classes.
+	// Classes: the encoding names them only if there are several, else the model has one output.
 	if n := s.Model.Outputs(); n != max(1, len(s.Encoding.Classes)) {
 		return fmt.Errorf("%s has %d outputs, and %s names %d classes", FileModel, n, FileFeatures,
 			len(s.Encoding.Classes))

@@ -239,7 +239,8 @@ func (w *Member) meetTeam(ctx context.Context) (*Mesh, int, error) {
 			return nil, 0, fmt.Errorf("announce this worker: %w", err)
 		}
 
-		// Wait for the members. If they were decided before this worker was there, try the next epoch.
+		// Wait for the members. If they were decided before this worker was there, or the team is full, try the next
+		// epoch.
 		ids, err := w.decide(ctx, epoch)
 		if err != nil {
 			return nil, 0, err
@@ -312,7 +313,7 @@ func (w *Member) connect(ctx context.Context, epoch int, ids []string, rank int)
 		}
 		i := slices.IndexFunc(certificates, func(known []byte) bool { return bytes.Equal(known, c.certificate) })
 		if i <= rank || conns[i] != nil {
-			_ = c.conn.Close() // not a member, or one that calls twice
+			_ = c.conn.Close() // not a member (i is -1), one that this worker calls itself, or one that calls twice
 			continue
 		}
 		conns[i] = c.conn
@@ -502,6 +503,7 @@ func (c impatient) Read(b []byte) (int, error) {
 	if err := c.SetReadDeadline(time.Now().Add(c.silence)); err != nil {
 		return 0, err
 	}
+	// While nothing has come, poll returns 0 without an error; other goroutines then get the processor.
 	for start := time.Now(); time.Since(start) < awake; runtime.Gosched() {
 		if n, err := poll(c.raw, b); n > 0 || err != nil {
 			return n, err

@@ -179,7 +179,7 @@ func readWords(b []byte, words []int64) error {
 		b = b[8:]
 		clear(words[:n])
 		if mask != 0 {
-			if len(b) == 0 || n < blockWords && mask>>n != 0 {
+			if len(b) == 0 || n < blockWords && mask>>n != 0 { // no width, or bits of words beyond the last one
 				return errEncoding
 			}
 			width := int(b[0])
@@ -197,7 +197,7 @@ func readWords(b []byte, words []int64) error {
 					copy(last[:width], b)
 					z = binary.LittleEndian.Uint64(last[:])
 				}
-				words[bits.TrailingZeros64(mask)] = int64(z>>1) ^ -int64(z&1)
+				words[bits.TrailingZeros64(mask)] = int64(z>>1) ^ -int64(z&1) // the inverse of zigzag
 				b = b[width:]
 			}
 		}
@@ -343,7 +343,7 @@ func (m *Mesh) exchange(send func(to int) []int64, expect func(from int) int,
 		}
 		words := send(i)
 		switch {
-		case len(words) == 0:
+		case len(words) == 0: // the other end expects no message
 		case mostBytes(len(words)) <= sendAtOnce:
 			failed[i] = m.send(p, words)
 		default:

@@ -37,7 +37,8 @@ func tcpPair(t *testing.T) (calls, answers net.Conn) {
 	return calls, answers
 }
 
-// pair returns the two meshes of a team of two workers, which are closed when the test ends.
+// pair returns the two meshes of a team of two workers, which are closed when the test ends. They send no heartbeat
+// within a test.
 func pair(t *testing.T) (a, b *Mesh) {
 	t.Helper()
 	x, y := tcpPair(t)
@@ -52,6 +53,7 @@ func pair(t *testing.T) (a, b *Mesh) {
 // TestMessagesThatDoNotBelongAreRefused: a message whose header is of another epoch, training or exchange, or announces
 // another size or kind than expected, ends the exchange with an error that says so.
 func TestMessagesThatDoNotBelongAreRefused(t *testing.T) {
+	// One word takes at most 17 bytes: 8 for the mask, 1 for the width, and 8.
 	good := header{kind: wordsMessage, epoch: 3, training: 7, sequence: 1, words: 1, bytes: 16}
 	for what, tc := range map[string]struct {
 		change func(h *header)
@@ -72,7 +74,7 @@ func TestMessagesThatDoNotBelongAreRefused(t *testing.T) {
 		h := good
 		tc.change(&h)
 		go func() { _, _ = y.Write(h.append(nil)) }()
-		go func() { _ = discard(y) }()
+		go func() { _ = discard(y) }() // Gather sends first, and a pipe has no buffer
 		_, err := m.Gather([]int64{5})
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got error %v; want %q", what, err, tc.want)

@@ -212,7 +212,7 @@ func comeAndGo(t *testing.T, seed uint64) {
 					}
 					lost.Add(1)
 					if id < 100 && mine.IntN(2) == 0 {
-						start(id+100, false) // a replacement
+						start(id+100, false) // a replacement, which is not lost
 					}
 					if between {
 						die()
@@ -226,6 +226,7 @@ func comeAndGo(t *testing.T, seed uint64) {
 				t.Errorf("worker %d has another model than one worker alone, want the same", id)
 			case err == nil:
 				finished.Add(1)
+			// A worker may end with an error if it was lost, or if the leader was done first: own has ended then.
 			case own.Err() == nil || ctx.Err() != nil:
 				t.Errorf("worker %d, which was not lost, ended with %v; want a model", id, err)
 			}
@@ -390,9 +391,9 @@ func TestAnotherTrainingIsRefused(t *testing.T) {
 	}
 }
 
-// TestStrangersAreLeftOut: connections of a process that has not announced its certificate, of epochs that are over, or
-// that do not speak TLS do not disturb a team: two workers train the same model in a single epoch. And a worker does
-// not take another one's certificate for that of the one that it calls.
+// TestStrangersAreLeftOut: connections of a process that has not announced its certificate, for this epoch (1), an
+// earlier or a later one, and connections that do not speak TLS do not disturb a team: two workers train the same model
+// in a single epoch. And a worker does not take another one's certificate for that of the one that it calls.
 func TestStrangersAreLeftOut(t *testing.T) {
 	board := Bucket(blob.Memory(), "a/")
 	d := table(300, 4, 3)

@@ -244,7 +244,7 @@ func (t *training) trainTogether(ctx context.Context) (*gbt.Result, error) {
 	defer m.Close()
 	t.w.left.Store(nil)
 	defer t.w.leave()
-	stop := context.AfterFunc(ctx, m.closeNow)
+	stop := context.AfterFunc(ctx, m.closeNow) // an exchange knows nothing of ctx, but fails on a closed mesh
 	defer stop()
 
 	first := t.w.epochs.Add(1) == 1
@@ -256,7 +256,7 @@ func (t *training) trainTogether(ctx context.Context) (*gbt.Result, error) {
 		return nil, err
 	}
 
-	// This worker's part of the rows.
+	// This worker's part of the rows, as views of the whole table.
 	lo, hi := rowsOfWorker(t.d, m.rank, len(m.peers))
 	own := t.d.Shard(lo, hi)
 	own.Team = m
@@ -290,11 +290,11 @@ func (t *training) alignWorkers(m *Mesh) error {
 			from = i
 		}
 	}
-	if all[2*from+1] == 0 {
+	if all[2*from+1] == 0 { // no worker has a checkpoint: begin with the first tree
 		return nil
 	}
 
-	// That worker sends it to all; those whose own is older take it.
+	// That worker sends it to all, and all must take part in the broadcast; those whose own is older take it.
 	var b []byte
 	if from == m.rank {
 		if b, err = t.newest.AppendBinary(nil); err != nil {
@@ -332,13 +332,14 @@ func (t *training) keepCheckpoint(ctx context.Context, c *gbt.Checkpoint, m *Mes
 	case awaited:
 		return errNewcomer
 	}
-	return ctx.Err()
+	return ctx.Err() // if ctx has ended, that is why the board could not be read
 }
 
 // rowsOfWorker returns the rows lo <= r < hi of worker rank of size. All workers get about as many of the rows in use,
 // d.Used(). If the training uses only some rows, d.Subset lists these in ascending order.
 func rowsOfWorker(d *gbt.Data, rank, size int) (lo, hi int) {
 	row := func(i int) int { // the first row of worker i
+		// The rows before the first one in use go to worker 0, and those after the last one to the last worker.
 		at := d.Used() * i / size
 		switch {
 		case i == size:
