@@ -34,7 +34,8 @@ type timeBucket struct {
 
 func newAxis(limit int) *axis { return &axis{counts: map[uint64]int64{}, limit: limit} }
 
-// add counts a row at a time, and joins neighbouring buckets as long as there are more than the limit.
+// add counts a row at a time. Keys are the integers to which exact.Ordered maps times, in the order of times.
+// Neighbouring buckets are joined as long as there are more than the limit.
 func (a *axis) add(value float64) {
 	a.rows++
 	a.counts[exact.Ordered(value)>>a.shift]++

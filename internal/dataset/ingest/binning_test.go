@@ -420,7 +420,7 @@ func TestUnripeRowsAreLeftOut(t *testing.T) {
 func TestUnripeDependsOnNoOrder(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(lateTable(1000, 990)), "\n")
 	body := lines[1:]
-	for i := range body { // a fixed permutation: 7 and 1000 have no divisor in common
+	for i := range body { // swap rows that are far apart, in the same way each time
 		if j := i * 7 % len(body); j > i {
 			body[i], body[j] = body[j], body[i]
 		}
@@ -484,7 +484,7 @@ func TestWrongNewestRowIsTold(t *testing.T) {
 	at := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n", moment.String())
 	for _, w := range at.Manifest.About.Warnings {
 		if w.Code == WarnUnripe {
-			t.Errorf("300 rows of one moment and one 48 hours later: %q; expected no warning, or one with a number",
+			t.Errorf("300 rows of one moment and one 48 hours later: %q; want no such warning",
 				w.Text)
 		}
 	}

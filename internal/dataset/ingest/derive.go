@@ -131,7 +131,8 @@ func (r *roles) derive(batch *table.Batch) (*table.Batch, error) {
 	return &out, nil
 }
 
-// derivedFeatures returns a feature for each derived column, in the order in which derive adds them.
+// derivedFeatures returns a feature for each derived column, in the order in which derive adds them to a batch, after
+// the columns read.
 func (r *roles) derivedFeatures() []feature {
 	var out []feature
 	for i := range r.derivers {
@@ -146,6 +147,7 @@ func (r *roles) derivedFeatures() []feature {
 // numbers. It uses the memory of out, which may be nil. The first pass has read every time, so an unreadable one means
 // that the table has changed.
 func (s *survey) orderTimes(batch *table.Batch, out []float64) ([]float64, error) {
+	// Without a clock of its own (s.order), the order is that of the column that splits the rows by time.
 	v, read := &batch.Columns[s.roles.order], s.splitter.timeOf
 	if s.order != nil {
 		read = s.order.timeOf

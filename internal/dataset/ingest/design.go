@@ -403,6 +403,7 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []*fl
 // choose decides the encoding of a categorical column that the spec does not mention, and says why. A column in which
 // nearly every row has a value of its own gets none, and a warning.
 func (p *designer) choose(column *sampledColumn) (want dataset.ColumnEncodings, why string) {
+	// different is counted in the sample, levels in all rows.
 	switch {
 	case column.different <= smallLevels:
 		return dataset.ColumnEncodings{dataset.EncodeCategories}, "few levels"

@@ -357,6 +357,7 @@ func TestFingerprint(t *testing.T) {
 	if _, err := Fingerprint(ctx, spec, []table.File{a}); !errors.Is(err, context.Canceled) {
 		t.Errorf("the fingerprint after a cancellation: got error %v; want context.Canceled", err)
 	}
+	// It leaves the file's folder where it is.
 	if _, err := os.Stat(filepath.Dir(a.Path)); err != nil {
 		t.Error(err)
 	}
@@ -418,6 +419,7 @@ func TestFinalStatistics(t *testing.T) {
 	all := make([]row, rows)
 	for _, part := range []string{"train", "valid", "test"} {
 		for i := range rows {
+			// Each site comes once in 40 rows.
 			r := row{y: (i*31/7 + i%5) % 2, site: i * 7919 % sites, tick: i}
 			in := "train" // the first three fifths; valid and test have a fifth each
 			if i >= 3200 {

@@ -154,6 +154,6 @@ func saidFormats(spec *dataset.Spec, t *table.Table) dataset.Formats {
 			said[c.Name] = dataset.AsText
 		}
 	}
-	maps.Copy(said, spec.Format)
+	maps.Copy(said, spec.Format) // comes last, as it takes precedence
 	return said
 }

@@ -64,7 +64,7 @@ func TestFormats(t *testing.T) {
 		texts  []string
 		format dataset.Format
 		kind   dataset.Kind
-		least  float64 // the least value of the column
+		least  float64 // the least value of the column; of dates, in seconds since 1970
 		say    string  // part of a warning; "" for any or none
 	}{
 		"thousands":  {[]string{"1,234.50", "999", "12,345,678"}, "number", "numeric", 999, "are read as numbers"},

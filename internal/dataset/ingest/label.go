@@ -180,7 +180,7 @@ func (l *labeler) rareWarnings() (out []dataset.Warning) {
 	if l.info.Kind == dataset.Regression {
 		return nil
 	}
-	rows := l.texts // by class
+	rows := l.texts // by class: where labels are classes, numbers are counted here, too
 	if l.info.Kind == dataset.Binary {
 		rows = map[string]int64{"0": l.negatives, "1": l.positives}
 	}

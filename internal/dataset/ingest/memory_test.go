@@ -27,7 +27,7 @@ import (
 // TestLessGarbageOverlapping: while any of several wide tables is in work, the garbage collector runs more often; after
 // the last one, it runs as before.
 func TestLessGarbageOverlapping(t *testing.T) {
-	// percent returns the value of GOGC that is in force.
+	// percent returns the value of GOGC that is in force. While wide tables are in work it is 25 (otherPercent).
 	percent := func() int {
 		now := debug.SetGCPercent(50)
 		debug.SetGCPercent(now)
@@ -185,7 +185,7 @@ func BenchmarkStage(b *testing.B) {
 // TestFilesWithoutEndAreRefusedAtOnce: a file of 100 GB that cannot be a table is an error as soon as its first
 // megabytes are hashed. The files are sparse: a beginning, then zero bytes.
 func TestFilesWithoutEndAreRefusedAtOnce(t *testing.T) {
-	const size = 100 << 30
+	const size = 100 << 30 // hashed in parts of hashPart, 16,777,216 bytes
 	line := strings.Repeat("x", 2*hashPart)
 	for name, tc := range map[string]struct{ begins, want string }{
 		"a hole":                 {"", "byte 1 is NUL"},

@@ -64,7 +64,7 @@ func (s *sampler) offerRow(row int64) (place int, ok bool) {
 }
 
 // keepLowest discards all but the size rows with the lowest hashes, frees their slots, and lowers limit to the greatest
-// hash that stays. There must be at least size rows.
+// hash that stays. There must be at least size rows. As Mix is a bijection, no two have the same hash.
 func (s *sampler) keepLowest() {
 	s.limit = s.greatestKept()
 	kept := s.rows[:0]

@@ -136,7 +136,8 @@ func (s *splitter) chooseSplit(batch *table.Batch, column *dataset.Values, i int
 // late reports whether a row's split is only known after the first pass.
 func (s *splitter) late() bool { return s.by == dataset.SplitByTime || s.by == dataset.SplitByClasses }
 
-// timeOf returns value i of the time column as seconds since 1970, or as a number; ok is false if it is neither.
+// timeOf returns value i of the time column as seconds since 1970, or as a number; ok is false if it is neither. Texts
+// are read as times until s.asTime is nil, as one of them was no time, and as numbers from then on.
 func (s *splitter) timeOf(values *dataset.Values, i int) (x float64, ok bool) {
 	switch {
 	case values.Type == dataset.Time || values.Type == dataset.Text && s.asTime != nil:

@@ -129,7 +129,7 @@ func (s *splitter) placeClass(batch *table.Batch, label *dataset.Values, i int) 
 	switch {
 	case c == nil:
 		return 0, batch.ErrorAt(i, s.labels.info.Column, "the table changed while it was read; stage it again")
-	case c.ends == nil:
+	case c.ends == nil: // a large class, which is divided by the shares alone
 		return s.byShare(hash), nil
 	}
 	for split < 3 && hash > c.ends[split] {

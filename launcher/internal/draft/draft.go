@@ -449,6 +449,7 @@ func (s *seen) keyColumn(q Request) *column {
 	for _, c := range s.columns {
 		n := c.distinct.n()
 		asked := c.Name == q.Label || slices.Contains(q.Categorical, c.Name) || slices.Contains(q.Drop, c.Name)
+		// From maxCounted on, values are no longer counted, so that it is not known how often they repeat.
 		repeats := n >= minKeys && n < maxCounted && float64(c.present) >= minRepeats*float64(n)
 		if !asked && repeats && mayBeKey(c.Name) {
 			return c

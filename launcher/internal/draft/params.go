@@ -92,7 +92,7 @@ func trees(q Request, objective string, rows int64) int {
 }
 
 // params returns the parameters that all trials share, as YAML. trees is the number of trees, unless the file of
-// parameters gives one.
+// parameters gives one. What an objective takes (q.argument) is the last, and begins with a comma.
 func (q *Request) params(trees int) string {
 	out := fmt.Sprintf("num_iterations: %d", trees)
 	if q.given["num_iterations"] != nil {

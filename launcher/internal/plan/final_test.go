@@ -200,6 +200,7 @@ func TestFoldsOfASearchThatLearns(t *testing.T) {
 		t.Fatalf("reading the plan: %v, want no error, or one of its job", err)
 	}
 
+	// Five folds each of 2 fixed configurations, 1 winner, a quarter of the 20 from the portfolio, and 12 open ones.
 	if got, want := sources(p), "fixed 10, warm 5, portfolio 25, auto 60, refit 1"; got != want ||
 		p.Configurations() != 20 {
 		t.Errorf("the folds of %d configurations are from %s; want 20, from %s", p.Configurations(), got, want)
@@ -239,6 +240,7 @@ func TestTrialsComparedBySamples(t *testing.T) {
 	p := built(t, spec, manifest(all...))
 	readBack(t, p)
 
+	// By rows eta is 5, and the sample is one row in eta squared; of a small table it would be one in eta.
 	stop := p.Spec.Search.Stop
 	if len(stop.Rungs) != 1 || stop.OneIn != 25 || stop.Eta != 5 {
 		t.Errorf("rungs %v, of one row in %d, eta %d; want one, 25 and 5", stop.Rungs, stop.OneIn, stop.Eta)
@@ -323,7 +325,7 @@ func TestBagByDefault(t *testing.T) {
 		edit(m)
 		return m
 	}
-	few := small(func(*dataset.Manifest) {})
+	few := small(func(*dataset.Manifest) {}) // 40,000 rows, where manifest(all...) has 133 million
 	const asked = "ensemble: {bag: 3}\n"
 	for _, tc := range []struct {
 		lines, require string // of the spec

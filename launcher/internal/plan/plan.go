@@ -313,7 +313,7 @@ func (p *Planned) noteGoals() {
 	if len(s.Goals) == 0 {
 		return
 	}
-	names := ""
+	names := "" // ", high auc, low log_loss": each begins with a comma
 	for _, g := range s.Goals {
 		names += map[bool]string{true: ", high ", false: ", low "}[g.Maximize] + g.Name
 	}

@@ -127,7 +127,7 @@ func (q *Estimator) rankOf(offer *Offer) float64 {
 	if s.Cost != nil {
 		return s.Cost.Expected
 	}
-	const unpriced = 1e15
+	const unpriced = 1e15 // more than any cost
 	return unpriced + s.Hours.Expected
 }
 

@@ -55,7 +55,8 @@ func TestLimitsAreComparedWithTheQuote(t *testing.T) {
 func TestStoppedTrialsAreNotQuoted(t *testing.T) {
 	const search = "search: {random"
 	whole := offer(t, request(t, large))
-	// By rule: the most trials of 50 that are expected to continue after their first comparison.
+	// By rule: the most trials of 50 that are expected to continue after their first comparison. Halving keeps one in
+	// eta, which is 5 by rows and 3 by trees. ASHA does not wait until all have come, so more continue.
 	for rule, most := range map[string]float64{"rule: halving, by: rows": 10, "rule: asha, by: rows": 20,
 		"rule: halving, by: trees": 16, "rule: asha, by: trees": 28, "rule: hyperband, by: trees": 40} {
 		q := request(t, large, search, "search: {stop: {"+rule+"}, random")

@@ -26,7 +26,7 @@ func compareOrders(label []float32, group []uint64, fresh, old []float64) (gain 
 		return 0, false, err
 	}
 	c, err := ndcg.Compare(metric.Input{Label: label, Pred: fresh, Group: group}, old, metric.Confidence{})
-	return c.Gain, c.Better(0), err
+	return c.Gain, c.Better(0), err // better at all: the whole interval of the difference is above 0
 }
 
 // learner is the encode.Learner of staging: it trains a small model on the training rows of l and returns its

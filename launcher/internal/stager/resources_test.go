@@ -45,7 +45,7 @@ func stageSize(t *testing.T, s size) time.Duration {
 	state := uint32(1)
 	random := func(n int) uint32 {
 		state = state*1664525 + 1013904223
-		return state >> 8 % uint32(n)
+		return state >> 8 % uint32(n) // the lowest bits of this generator repeat soon
 	}
 	for range s.rows {
 		fmt.Fprintf(w, "\n%d", random(2))

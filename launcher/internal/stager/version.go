@@ -115,7 +115,8 @@ func (d Destination) MakeLatest(ctx context.Context, m *dataset.Manifest) error 
 	return nil
 }
 
-// putPointer writes a pointer to the bucket. It does not overwrite one of another format, which is a conflict.
+// putPointer writes a pointer to the bucket. It does not overwrite one of another format, which is a conflict. Any
+// other one is overwritten, also one that cannot be read.
 func (d Destination) putPointer(ctx context.Context, name string, p pointer) error {
 	if _, err := readPointer(ctx, d.Store, name); problem.Is(err, problem.Conflict) {
 		return err

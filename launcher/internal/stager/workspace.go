@@ -61,7 +61,7 @@ func newWorkspace(parent, prefix string) (*workspace, error) {
 func (w *workspace) path(name string) string { return filepath.Join(w.dir, name) }
 
 // remove removes the workspace, and the parent folders made for it if nothing else is in them. What cannot be removed
-// is left to the next newWorkspace.
+// is left to the next newWorkspace. w.made begins with the deepest folder: once one is not empty, those above are not.
 func (w *workspace) remove() {
 	_ = w.lock.Close()
 	_ = os.RemoveAll(w.dir)

@@ -34,6 +34,7 @@ type counting struct {
 }
 
 // world returns a store with a dataset, a request for that dataset with a scratch folder of its own, and its manifest.
+// The dataset is so small that each file is one block, which one opened range fetches.
 func world(t *testing.T) (*counting, Request, *dataset.Manifest) {
 	t.Helper()
 	store := &counting{Hooked: &blobtest.Hooked{Store: blob.Memory()}}
@@ -153,7 +154,7 @@ func TestDamageOnTheWay(t *testing.T) {
 					}
 					return data, nil
 				}}
-				synctest.Test(t, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { // pauses between attempts take no time
 					dir, err := Dataset(t.Context(), q)
 					if err != nil {
 						t.Fatalf("staging from a store that spoils the first %d reads of each object ended with %v, "+
@@ -281,6 +282,8 @@ func TestADamagedCopyIsReplaced(t *testing.T) {
 				tc.spoil(t, dir)
 				store.opened.Store(0)
 
+				// A mark from before q.Since is too old. All cases but "whole" change what a believed mark has noted:
+				// a file's size or time, or the manifest.
 				q.Since = time.Now().Add(verified)
 				ds, err := Open(t.Context(), q)
 				if err != nil {
@@ -357,6 +360,7 @@ func TestACopyThatIsDamagedBeforeItIsOpened(t *testing.T) {
 	for _, times := range []int{1, opens - 1, opens} {
 		_, q, m := world(t)
 		dir := filepath.Join(q.Scratch, "datasets", m.Name, m.Version)
+		// The log tells when the copy has been verified, at "dataset staged", and when Open gives it up.
 		left, replaced := times, 0
 		again := hearing{slog.NewTextHandler(io.Discard, nil),
 			"the machine's copy of the dataset is damaged; fetching it again", func() { replaced++ }}
