@@ -417,7 +417,9 @@ func TestE2ESameEndWhateverGoesWrong(t *testing.T) {
 	for name, tc := range map[string]struct {
 		faults string
 		args   []string
-		traces []string // log files that show that it did go wrong
+		// Log files that show that it did go wrong: aggregator-INDEX.LIFE.log and JOB/task-INDEX.attempt-NUMBER.log,
+		// whose LIFE and NUMBER are above 0 after a restart. Without any, the fault leaves no trace in names of logs.
+		traces []string
 	}{
 		"two aggregators":               {"", []string{"--aggregators", "2"}, []string{"aggregator-1.0.log"}},
 		"every message twice, shuffled": {"duplicate_messages: true\nshuffle_messages: true\n", nil, nil},

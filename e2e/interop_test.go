@@ -312,7 +312,8 @@ func TestInteropClicks(t *testing.T) {
 			}
 			in.Label = append(in.Label, label)
 			in.Pred = append(in.Pred, 1/(1+math.Exp(-z-0.3*r.NormFloat64())))
-			old = append(old, math.Round(50/(1+math.Exp(-z-0.5*r.NormFloat64())))/60+0.01) // with ties
+			// One of 51 values, so that there are ties, from 0.01 to 0.85, since log loss takes no 0 and no 1.
+			old = append(old, math.Round(50/(1+math.Exp(-z-0.5*r.NormFloat64())))/60+0.01)
 			if seed%2 == 1 {
 				in.Weight = append(in.Weight, float32(r.IntN(4))*0.3)
 			}

@@ -184,6 +184,7 @@ func shrink(t *testing.T, path string) int {
 	for _, c := range colours {
 		near := func(p color.Color) bool {
 			q := p.(color.RGBA)
+			// Of 765 (3 x 255), the distance from black to white.
 			return abs(int(c.R)-int(q.R))+abs(int(c.G)-int(q.G))+abs(int(c.B)-int(q.B)) < 28
 		}
 		if len(palette) < 256 && !slices.ContainsFunc(palette, near) {

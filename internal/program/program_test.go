@@ -48,7 +48,8 @@ func run(ctx context.Context, args []string, err error) (code int, out, errOut s
 	return code, o.String(), e.String()
 }
 
-// TestExitCodes: a program's exit code follows from its error's kind, and is that of usage for wrong arguments.
+// TestExitCodes: a program's exit code follows from its error's kind, and is that of usage for wrong arguments, which
+// are printed with the program's name. An interruption has a code of its own, and --version ends with 0.
 func TestExitCodes(t *testing.T) {
 	fine := []string{"do", "x", "--must", "y"}
 	for name, tc := range map[string]struct {
@@ -181,8 +182,9 @@ func TestKindsHaveExitCodes(t *testing.T) {
 	for err, want := range map[error]int{
 		cause:          sweep.ExitError,
 		fs.ErrNotExist: sweep.ExitNotFound,
-		problem.Wrap(problem.Environment, fs.ErrNotExist, "x"):              sweep.ExitSetup,
-		problem.Wrap(problem.Damaged, fs.ErrNotExist, "x"):                  sweep.ExitInput,
+		problem.Wrap(problem.Environment, fs.ErrNotExist, "x"): sweep.ExitSetup,
+		problem.Wrap(problem.Damaged, fs.ErrNotExist, "x"):     sweep.ExitInput,
+		// Of joined errors, the kind that comes first in package problem counts.
 		errors.Join(problem.New(problem.NotFound, "x"), input):              sweep.ExitInput,
 		errors.Join(input, program.Usagef("--n"), errors.New("and others")): sweep.ExitUsage,
 	} {

@@ -285,6 +285,7 @@ func TestRequestAsks(t *testing.T) {
 			}
 			return fmt.Errorf("sbatch: exit status 1: %s", said)
 		}}
+		// The job has three tasks. What is requested has them as --array=0-2; what is refused is empty.
 		text, err := c.jobs(t).Request(job())
 		if problem.Is(err, problem.Input) != refused || (err == nil) == refused || asked != 1 ||
 			strings.Contains(string(text), "--array=0-2") == refused {

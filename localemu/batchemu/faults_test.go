@@ -80,6 +80,7 @@ func TestNoCapacity(t *testing.T) {
 		o.Faults = Faults{NoCapacity: []Shortage{{MachineType: "n2-highmem-16", Zone: "us-central1-a", Spot: &spot},
 			{MachineType: "n2-highmem-32", Fail: true}, {MachineType: "n2-highmem-8"}}}
 	})
+	// on has a job ask for machines of a type, with four local SSDs of 375 GB, in zones; without zones, in any.
 	on := func(machine string, zones ...string) func(*batchpb.Job) {
 		return func(j *batchpb.Job) {
 			p := j.AllocationPolicy.Instances[0].GetPolicy()

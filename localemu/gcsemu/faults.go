@@ -97,7 +97,7 @@ func (l *faultList) next(object string) *Fault {
 		if f.Times > 0 && l.times[i] == f.Times || !Matches(f.Match, object) {
 			continue
 		}
-		// "Always 429" strikes only a second write within a second.
+		// "Always 429" (0 times stand for always) strikes only a second write within a second.
 		if f.Times == 0 && f.Status == http.StatusTooManyRequests && l.passes("fault:"+object, 1) {
 			continue
 		}

@@ -111,6 +111,7 @@ func TestLook(t *testing.T) {
 	if identity("SELECT a FROM t") != first {
 		t.Error("the same query of unchanged tables has another identity, want the same")
 	}
+	// The changes add up, in any order: each has to make an identity that none before it had.
 	seen := map[string]string{first: "the first"}
 	for what, change := range map[string]func() string{
 		"another text":    func() string { return "SELECT a FROM t WHERE a > 0" },

@@ -235,6 +235,7 @@ func TestTheProjectsQuotasAreRefused(t *testing.T) {
 // Answers that are not JSON or too long are errors, and so are endpoints on other machines or without a listener.
 func TestErrors(t *testing.T) {
 	const topic = "projects/p1/topics/t"
+	// call asks for a topic, and gets the answer: the words of an HTTP status, if it is not 200, and the body.
 	call := func(answer string) error {
 		c, _ := serve(t, map[string]string{"GET /pubsub.googleapis.com/v1/" + topic: answer})
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -507,7 +507,7 @@ func TestDeathBetweenRemovals(t *testing.T) {
 		e.datasets.dies, e.sweeps.dies = 0, 0
 
 		// What can be found is whole. Only the sweep of night 10 has no conclusion.
-		for _, ref := range e.refs[1:] {
+		for _, ref := range e.refs[1:] { // versions count from 1
 			if err := e.whole(ref); err != nil && !problem.Is(err, problem.NotFound) {
 				t.Errorf("death at removal %d: %s is found and is not whole, want it whole or gone: %v", at, ref, err)
 			}

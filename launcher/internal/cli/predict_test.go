@@ -479,6 +479,7 @@ func TestExplain(t *testing.T) {
 		w.must("registry", "promote", "ctr@2", "--why", "its page is looked at")
 		html := w.must("report", "model:ctr", "--out", "-")
 		first := regexp.MustCompile(`(?s)SHAP values of (\d+) test rows.*?<tbody><tr><th scope="row">([^<]+)<`)
+		// 120 is what package report draws at most (effectRows).
 		if m := first.FindStringSubmatch(html); m == nil || m[1] != "120" || m[2] != r.Features[0].Name {
 			t.Errorf("the page of the model says %.200q of SHAP values; want those of 120 rows, of %s first", m,
 				r.Features[0].Name)

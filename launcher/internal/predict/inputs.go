@@ -101,7 +101,7 @@ func (r *Result) Warnings() []string {
 			share *Share
 			what  string
 		}{{&in.Missing, "missing"}, {in.Unseen, "unseen"}, {in.Rare, "rare"}} {
-			if s := of.share; s != nil && s.High {
+			if s := of.share; s != nil && s.High { // which it is only where Usual is known
 				out = append(out, fmt.Sprintf("%s: %s of the values are %s, compared with %s of the dataset's "+
 					"held-out rows; are they written as they were for training?", in.Column, plot.Percent.Format(s.Now),
 					of.what, plot.Percent.Format(*s.Usual)))

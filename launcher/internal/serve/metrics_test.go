@@ -178,7 +178,7 @@ func TestOfManyColumnsSomeAreNamed(t *testing.T) {
 	in.Columns[7].Column = "other"
 	usual := *in
 	usual.Rows = 40
-	for range 2 {
+	for range 2 { // the same once more: the counts below are of both
 		meters.Swapped(t.Context(), &serve.Model{Scorer: &scorer.Scorer{Usual: &usual}})
 		meters.Answered(t.Context(), []float64{.25, math.NaN()}, in)
 	}
@@ -199,6 +199,7 @@ func TestOfManyColumnsSomeAreNamed(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, sums[name], want)
 		}
 	}
+	// All columns are alike, so that the share of the others together is that of each: 3 of 40 rows.
 	if x := got[`coppice_serve_column_heldout_unseen_ratio{column="other"}`]; x != 3./40 {
 		t.Errorf("of the other columns' held-out values %v are unseen, want %v", x, 3./40)
 	}

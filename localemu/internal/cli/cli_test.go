@@ -82,7 +82,7 @@ func TestExecStreamsAndSignalCode(t *testing.T) {
 
 // TestUsage: a wrong command line ends with the exit code of its kind and names what is wrong: 2 for usage, 3 and 4 for
 // a file of faults that is wrong or absent. A command under exec that is not there, or cannot be executed, gives 127
-// and 126, as in a shell.
+// and 126, as in a shell. A right command line, a call for help and --version end with 0.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
