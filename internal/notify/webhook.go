@@ -35,7 +35,7 @@ func Webhook(env VerdictsEnv) Channel {
 	if err != nil {
 		return Broken("webhook", err)
 	}
-	only := []sweep.Verdict{}
+	only := []sweep.Verdict{} // not nil, which would stand for all verdicts
 	for _, v := range env.Verdicts {
 		only = append(only, sweep.Verdict(v))
 	}

@@ -193,6 +193,7 @@ func (r *Registry) backTo(ctx context.Context, now Alias, to int) (int, error) {
 	if to == 0 {
 		return r.lastUsable(ctx, now)
 	}
+	// The last time that it was there counts, since the alias loses what is behind that in Past.
 	for last := len(now.Past) - 1; last >= 0; last-- {
 		if now.Past[last] == to {
 			return last, r.checkUsable(ctx, now.Model, to)
@@ -214,6 +215,7 @@ func (r *Registry) lastUsable(ctx context.Context, now Alias) (int, error) {
 		if err != nil {
 			return 0, err
 		}
+		// Past has the present version, too, if that was promoted, replaced and promoted again.
 		if why == nil && now.Past[last] != now.Version {
 			return last, nil
 		}

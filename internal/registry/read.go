@@ -96,6 +96,7 @@ func (r *Registry) scanVersions(ctx context.Context, model string) (s scanned, e
 	withdrawn, _ := readAll(ctx, marked, func(ctx context.Context, n int) (int, error) {
 		return n, r.notDeleted(ctx, model, n) // an error leaves n out of withdrawn
 	})
+	// Errors of a cancelled context say nothing about the marks.
 	if err := ctx.Err(); err != nil {
 		return s, err
 	}

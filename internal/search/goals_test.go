@@ -337,6 +337,7 @@ func TestPick(t *testing.T) {
 		c := must.Get(search.CompileRequire(text, known([]string{"log_loss", "recall@1%"})))(t)
 		return []*search.Condition{c}
 	}
+	// Trial 2 has failed (-1) and trial 4 has not ended (-2). In board, the log_loss of trial i is 0.1 i.
 	five := board(true, []float64{0.7, 0.75, -1, 0.75, -2}, []int{10, 20, 0, 30, 0})
 	for name, tc := range map[string]struct {
 		of         finished

@@ -221,7 +221,7 @@ func bestAndSpread(indices []int, z []float64, limit int) []int {
 func (h *history) observations() []observation {
 	shift := 0.0
 	if len(h.earlier) > 0 {
-		shift = h.levelShift(h.finished, nil)
+		shift = h.levelShift(h.finished, nil) // nil: only configurations that both have can tell the shift
 	}
 	out := make([]observation, 0, len(h.finished)+len(h.earlier))
 	for _, o := range h.finished {

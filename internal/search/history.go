@@ -104,7 +104,7 @@ func (h *history) levelShift(found []observation, newer []float64) float64 {
 	var differences, scores []float64
 	for _, o := range found {
 		scores = append(scores, o.score)
-		if level, known := h.level[keyOf(o.params)]; known {
+		if level, known := h.level[keyOf(o.params)]; known { // its score in an earlier search, at the common level
 			differences = append(differences, level-o.score)
 		}
 	}
@@ -154,7 +154,7 @@ func warpScores(scores []float64) []float64 {
 	out := make([]float64, n)
 	for i, s := range scores {
 		first, _ := slices.BinarySearch(sorted, s)
-		last, _ := slices.BinarySearch(sorted, math.Nextafter(s, math.Inf(1)))
+		last, _ := slices.BinarySearch(sorted, math.Nextafter(s, math.Inf(1))) // the first that is higher
 		last--
 		rank := distuv.UnitNormal.Quantile((float64(first+last)/2 + 0.5) / float64(n))
 		if std > 0 {

@@ -60,6 +60,7 @@ func bracketOf(p *sweep.Plan, trial int) int {
 	// So any successive trials, not only all of them, are divided between the brackets in proportion.
 	const golden = 0.6180339887498949
 	_, at := math.Modf(float64(float64(trial)*golden) + golden)
+	// One is always found: at is below 1, and the last edge is total.
 	return slices.IndexFunc(edges, func(edge float64) bool { return at*total < edge })
 }
 

@@ -167,7 +167,7 @@ func (t *Listed) notePauses() {
 	for _, at := range t.Pauses {
 		for i := range slices.Backward(t.Claims) {
 			if c := &t.Claims[i]; c.Made < at {
-				c.Paused = c.Released
+				c.Paused = c.Released // the claim is given back after the pause is marked, so perhaps not yet
 				break
 			}
 		}

@@ -248,7 +248,7 @@ func (f *final) fitLevel(w *winner, h *holdout) (err error) {
 		return nil
 	}
 	var weight []float32
-	if h.calib.Weight != nil {
+	if h.calib.Weight != nil { // a dataset has weights in all of its parts or in none
 		weight = slices.Concat(h.calib.Weight, h.test.Weight)
 	}
 	params, err := gbt.ParseParams(f.result.Params)

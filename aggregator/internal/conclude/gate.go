@@ -117,7 +117,8 @@ func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer
 const clocksDiffer = 7 * 24 * time.Hour
 
 // hasBeenChampion reports whether the version has been the champion, and which version preceded it (0 for none) when it
-// became that last.
+// became that last. A damaged move is logged and skipped.
+//
 // Another aggregator, or an earlier attempt of this one, may have promoted it, and a person may have moved the alias
 // since, which is not undone. Moves from long before the version was registered are not read: over the years, a model
 // has many.

@@ -158,6 +158,8 @@ func TestOtherSchemas(t *testing.T) {
 		return dropping(r, header, with(r, header, row))
 	}
 
+	// About 15 % of the rows are test: of 60,000 the first night's version keeps 9,162, and tonight 6,116 of 40,000
+	// are.
 	first := champion(t, datasettestOptions(60_000, 5))
 	for i, tc := range []struct {
 		name    string
@@ -192,7 +194,8 @@ func TestLackedColumns(t *testing.T) {
 	contains(t, lacksColumns([]string{`"a"`, `"b"`}).Error(), `needs the columns "a", "b", which are missing from`)
 }
 
-// TestReferenceRows: a version keeps its sampled test rows with their labels, and returns them unchanged.
+// TestReferenceRows: a version keeps its sampled test rows with their labels, weights and groups, and returns them
+// unchanged. A smaller number of them is evenly spread. Bytes that are not whole are an error.
 func TestReferenceRows(t *testing.T) {
 	w := champion(t, datasettestOptions(6000, 5))
 	reg := registry.New(w.models)

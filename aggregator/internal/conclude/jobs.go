@@ -74,7 +74,7 @@ func (t *jobHistory) eachJob(ctx context.Context, use func(n int, j *pastJob) bo
 	}
 	for i, n := range course.Numbers() {
 		since := t.plan.Created
-		if i > 0 {
+		if i > 0 { // the course has the records of the jobs after the first
 			since = course[i-1].At
 		}
 		j, err := t.loadJob(ctx, n, since)
@@ -116,7 +116,7 @@ func (t *jobHistory) missingMachines(ctx context.Context) (why string) {
 	_ = t.eachJob(ctx, func(_ int, j *pastJob) bool {
 		switch s := j.state; {
 		case s.Lacks == "" || s.Began && s.Tasks.Waiting == 0:
-			why = ""
+			why = "" // whatever an older job lacked: the newest comes last, and counts
 		case s.Began:
 			why = fmt.Sprintf(" (%s had no machine: %s)", english.Plural(s.Tasks.Waiting, "task", ""), s.Lacks)
 		default:

@@ -62,6 +62,7 @@ func (d *decision) checkRatio(e Evidence, rows string, bounds [2]float64, confid
 
 	check := sweep.GateCheck{Name: checkCalibration, Passed: i.High >= bounds[0] && i.Low <= bounds[1], Value: i.Value,
 		Low: i.Low, High: i.High, Rows: len(r.New)}
+	// Each end of the interval, and the bound that it has to reach, has enough digits to differ from the other.
 	check.Reason = fmt.Sprintf("predicted %s on %s %s (%.4g %% interval: %s to %s; allowed: %s to %s)",
 		positives(i.Value), humanize.Comma(int64(len(r.New))), rows, 100*confidence,
 		describeDeviation(i.Low, bounds[1]), describeDeviation(i.High, bounds[0]),

@@ -40,7 +40,7 @@ type modelFiles struct {
 // ended, the steps still run, as far as deadlines.go gives them time. An error ends the task's attempt.
 func (w *Worker) finish(ctx context.Context, end ending) error {
 	f := protocol.Finish{Late: end.late}
-	if end.claim != nil {
+	if end.claim != nil { // nil for a trial that was given up, which no task holds
 		f.Trial, f.Claim = end.claim.Trial, end.claim.Claim
 	} else {
 		f.Trial, f.Claim = end.result.Trial, end.result.Claim

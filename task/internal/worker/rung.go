@@ -114,7 +114,7 @@ func (c *climbing) follow(ctx context.Context, step int) error {
 	switch do.Do {
 	case protocol.Pause:
 		return &pausedError{do.Rung}
-	case protocol.Close:
+	case protocol.Close: // only a verdict ends a trial, so that c.rung and c.verdict are set
 		return &stoppedError{do.Rung, c.rung.Score, c.verdict.Reason}
 	case protocol.Stop:
 		return problem.As(problem.Transient, err)
