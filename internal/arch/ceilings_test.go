@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            319,
 	"internal/metric":              2086,
 	"internal/must":                22,
-	"internal/nights":              3467,
+	"internal/nights":              3476,
 	"internal/nights/nightstest":   884,
 	"internal/notify":              429,
 	"internal/page":                2219,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_165
+const maxLines = 89_174
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -507,7 +507,8 @@ func (c *Column) predictAlone(codes []uint8, labels []float32) (auc, info, infoE
 	// The standard error of a sum of n terms is the root of the sum of their squared distances from the mean. Both are
 	// given as shares of the entropy of all labels.
 	if all := entropyOf(mean) * float64(len(labels)); all > 0 {
-		info, infoError = max(0, round5(gain/all)), round5(math.Sqrt(squares-gain*gain/float64(len(labels)))/all)
+		variance := max(0, squares-gain*gain/float64(len(labels))) // of gain; rounding may bring it below 0
+		info, infoError = max(0, round5(gain/all)), round5(math.Sqrt(variance)/all)
 	}
 	return aucOf(labels, pred), info, infoError
 }

@@ -193,7 +193,7 @@ func (c *comparison) checkLabels() {
 	if c.p.Label.Kind == dataset.Classes {
 		c.checkClasses()
 		// Segments count the class that was the most frequent one on the night before theirs.
-		if !slices.ContainsFunc(c.before[max(0, len(c.before)-recent):],
+		if !slices.ContainsFunc(c.before[max(0, len(c.before)-recent-1):],
 			func(p *Profile) bool { return p.Label.Positive != c.last.Label.Positive }) {
 			c.checkSegments()
 		}
@@ -258,7 +258,8 @@ const classRows = 25
 // production is tested on the new rows.
 func (c *comparison) checkClasses() {
 	// All classes, of tonight and of recent nights.
-	names := maps.Clone(c.p.Label.Classes)
+	names := map[string]float64{}
+	maps.Copy(names, c.p.Label.Classes)
 	for _, p := range c.before[max(0, len(c.before)-recent):] {
 		maps.Copy(names, p.Label.Classes)
 	}
@@ -335,21 +336,18 @@ func (c *comparison) checkRate() {
 
 	// The change from what is expected of tonight's rows. A fall is one only if the mean is also below those of all
 	// recent nights: the end of a sale is no loss of labels.
-	if c.p.Label.Kind == dataset.Regression && c.p.Ratio > 0 {
-		noise = math.Sqrt(2 / float64(max(c.p.Rows, 1))) // Ratio counts labels above the median, about half of the rows
-	}
-	expected, usualError, floor := c.expectedRate(noise)
-	excess := logRatio(mean, expected)
+	expected, excess, usualError, floor := c.expectedRate(noise)
 	c.fell = excess < -rateFall
-	below := 0.0 // a regression's mean and the number of labels above the median may part by chance
-	if c.p.Label.Kind == dataset.Regression {
-		below = maxStandardErrors * c.rateNoise(history.center)
-	}
-	fell := excess < -doubt*floor-rateUsual*usualError && logRatio(mean, history.lo) < -below
+	fell := excess < -doubt*floor-rateUsual*usualError && logRatio(mean, history.lo) < 0
 	rose := excess > doubt*rateRise+rateUsual*usualError
 	noticed := math.Abs(excess) > doubt*rateNotice+usualError
-	text := fmt.Sprintf("the label's mean is %.5g, but was %.5g to %.5g; %.5g is expected of tonight's rows", mean,
-		history.lo, history.hi, expected)
+	text := fmt.Sprintf("the label's mean is %.5g, but was %.5g to %.5g; ", mean, history.lo, history.hi)
+	if math.IsNaN(expected) {
+		text += fmt.Sprintf("%.3g times as many labels as expected of tonight's rows are above last night's median",
+			math.Exp(excess))
+	} else {
+		text += fmt.Sprintf("%.5g is expected of tonight's rows", expected)
+	}
 
 	// What a model would lose that believes tonight's mean if the expected one is right, less the usual error. And
 	// for a rise, whether there are fewer rows, too: then negative ones may have been left out.
@@ -369,12 +367,13 @@ func (c *comparison) checkRate() {
 	c.addIf(tooFar || fell || rose || costly || thinned, noticed, CodeLabelRate, "", "%s", text)
 }
 
-// rateNoise returns the standard error of the logarithm of tonight's mean label where mean is usual. Of a share it is
-// that of the rarer kind of label, as a count.
+// rateNoise returns by how much the logarithm of tonight's mean label may differ by chance where mean is usual. Of a
+// share it is the standard error of the rarer kind of label, as a count. Of a regression it is twice the standard
+// error, relative to the size of mean: another night's mean has one, too, and a few large labels may make most of it.
 func (c *comparison) rateNoise(mean float64) float64 {
 	rows := float64(max(c.p.Rows, 1))
 	if c.p.Label.Kind == dataset.Regression {
-		return c.p.Label.Spread / max(math.Abs(mean), 1e-9) / math.Sqrt(rows)
+		return 2 * c.p.Label.Spread / max(math.Abs(mean), 1e-9) / math.Sqrt(rows)
 	}
 	return 1 / math.Sqrt(max(rows*min(mean, 1-mean), 1))
 }
@@ -388,8 +387,12 @@ func logRatio(value, base float64) float64 {
 	return math.Log(value / base)
 }
 
-// expectedRate returns the mean label that is expected of tonight's rows, the usual error of such an expectation, and
-// floor, the fall beyond that error from which labels are lost. Errors and floor are differences of logarithms.
+// expectedRate returns the mean label that is expected of tonight's rows; excess, by how much tonight's is above it;
+// the usual error of such an expectation; and floor, the fall beyond that error from which labels are lost. All but the
+// mean are differences of logarithms.
+//
+// Of a regression, Ratio is not of means: it counts the labels above the median of the night before, by rows. Then mean
+// is NaN, excess is of these counts, and floor is rateUnsure, since a small shift moves many labels over the median.
 //
 // A night's Ratio is its mean label divided by the mean that the Witness expects, so Mean / Ratio is that mean. It is
 // multiplied by the median Ratio, the factor by which the Witness usually is off. Without a Ratio of tonight, or with
@@ -398,7 +401,7 @@ func logRatio(value, base float64) float64 {
 // The usual error is the root mean square of what such expectations were off by on recent nights, at least noise.
 // While fewer than rateKnown nights have a Ratio, the larger of both kinds of error counts, since two Ratios may be
 // alike by chance; floor is then rateUnsure, and rateFall later.
-func (c *comparison) expectedRate(noise float64) (mean, usualError, floor float64) {
+func (c *comparison) expectedRate(noise float64) (mean, excess, usualError, floor float64) {
 	// Last night's mean, and by how much the mean usually changes from one night to the next.
 	ratio := c.learnUsual(func(p *Profile) (float64, bool) { return p.Ratio, p.Ratio > 0 })
 	changes := c.learnChange(func(p, before *Profile) (float64, bool) {
@@ -412,14 +415,19 @@ func (c *comparison) expectedRate(noise float64) (mean, usualError, floor float6
 	// Or what the Witness expects.
 	if c.p.Ratio > 0 && ratio.nights > 1 {
 		mean = c.p.Label.Mean / c.p.Ratio * ratio.center
+		if c.p.Label.Kind == dataset.Regression {
+			mean, floor = math.NaN(), rateUnsure
+			noise = math.Sqrt(2 / float64(max(c.p.Rows, 1))) // about half of the rows are above the median
+		}
 		squares := c.learnUsual(func(p *Profile) (float64, bool) {
 			return math.Pow(logRatio(p.Ratio, ratio.center), 2), p.Ratio > 0
 		})
 		if known := max(noise, math.Sqrt(squares.mean)); ratio.nights >= rateKnown || known > usualError {
 			usualError = known
 		}
+		return mean, logRatio(c.p.Ratio, ratio.center), usualError, floor
 	}
-	return mean, usualError, floor
+	return mean, logRatio(c.p.Label.Mean, mean), usualError, floor
 }
 
 // fewerRows reports whether there are fewer rows than usual. It compares the number of rows with that of the same

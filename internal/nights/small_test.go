@@ -277,3 +277,39 @@ func TestLabelsOfOtherKinds(t *testing.T) {
 		}
 	}
 }
+
+// TestRegressionsWhateverTheirMean: honest nights of a regression are not held back where the mean is far below 0, or
+// near it, nor is a shift by a tenth of the labels' spread. Labels that fall by half of it are.
+func TestRegressionsWhateverTheirMean(t *testing.T) {
+	table := func(day uint64, mean, shift float64) string {
+		random := rand.New(rand.NewPCG(day, 17))
+		var b strings.Builder
+		b.WriteString("y,x,shop\n")
+		for range 2000 {
+			x, shop := random.NormFloat64(), random.IntN(12)
+			y := mean + shift + 0.5*x + 0.05*float64(shop) + 0.8*random.NormFloat64()
+			fmt.Fprintf(&b, "%.4f,%.3f,s%d\n", y, x, shop)
+		}
+		return b.String()
+	}
+	const label = "{column: y, kind: regression}"
+	for _, mean := range []float64{-20, -0.3, 20} {
+		var before []*nights.Profile
+		for day := range uint64(10) {
+			tonight := stageAfter(t, table(day, mean, 0), label, before)
+			if day > 0 {
+				if found := compare(t, tonight, before); nights.Blocked(found) {
+					t.Errorf("mean %v, day %d: found %v, expected nothing that blocks", mean, day, found)
+				}
+			}
+			before = append(before, tonight.profile)
+		}
+		for shift, blocks := range map[float64]bool{0.1: false, -0.1: false, -0.5: true} {
+			found := compare(t, stageAfter(t, table(10, mean, shift), label, before), before)
+			if nights.Blocked(found) != blocks {
+				t.Errorf("mean %v, labels shifted by %v: found %v, expected it held back: %t", mean, shift, found,
+					blocks)
+			}
+		}
+	}
+}

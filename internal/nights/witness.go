@@ -118,7 +118,7 @@ type known struct {
 
 // NewWitness averages the models of the last few nights that have one. before are the accepted nights, oldest first. If
 // the last one is doubted (Request.Doubted) and not the only one, it is left out. So are nights whose model is of
-// another class than the newest one's. It returns nil if no night has a model.
+// another kind of label, or another class, than the newest one's. It returns nil if no night has a model.
 func NewWitness(before []*Profile, doubted bool) *Witness {
 	if doubted && len(before) > 1 {
 		before = before[:len(before)-1]
@@ -126,10 +126,9 @@ func NewWitness(before []*Profile, doubted bool) *Witness {
 	w := &Witness{levels: map[string]known{}}
 	for _, p := range slices.Backward(before) {
 		modelled := slices.ContainsFunc(p.Columns, func(c Column) bool { return c.Odds != nil })
-		if len(w.nights) > 0 && p.Label.Positive != w.nights[0].Label.Positive {
-			continue
-		}
-		if modelled && len(w.nights) < witnesses {
+		same := len(w.nights) == 0 ||
+			p.Label.Kind == w.nights[0].Label.Kind && p.Label.Positive == w.nights[0].Label.Positive
+		if modelled && same && len(w.nights) < witnesses {
 			w.nights = append(w.nights, p)
 		}
 	}
@@ -176,7 +175,11 @@ func (w *Witness) expectedPositives(column, text string) float64 {
 	n := 0.0
 	for _, p := range w.nights {
 		if k := p.column(column); k != nil {
-			n += k.shareOf(text) * p.sampled() * p.Label.Mean
+			positive := p.Label.Mean
+			if p.Label.Kind == dataset.Regression {
+				positive = 0.5 // those above the median
+			}
+			n += k.shareOf(text) * p.sampled() * positive
 		}
 	}
 	return n
@@ -288,8 +291,9 @@ func (c *Column) codeWithin(low, high float64, closed bool) int {
 	code, share := 0, 0.0
 	for i, p := range c.Peaks {
 		inside := p.Number <= high && (p.Number > low || closed && p.Number == low)
-		if inside && p.Share > share {
-			code, share = steps+1+i, p.Share // as newColumnEncoder numbers peaks
+		at := steps + 1 + i // as newColumnEncoder numbers peaks; older records have no odds of theirs
+		if inside && p.Share > share && at < len(c.Odds) {
+			code, share = at, p.Share
 		}
 	}
 	if share > 0 {

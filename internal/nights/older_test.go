@@ -1,0 +1,75 @@
+package nights
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+
+	"coppice/internal/dataset"
+)
+
+// numberColumn returns a column of 1,000 numbers of which a third are 7, with odds of its ranges, and of its peak
+// unless it is of an older record.
+func numberColumn(older bool) Column {
+	c := Column{Name: "x", Kind: Number, Peaks: []Peak{{7, 0.34}}, Rates: make([]float64, steps),
+		Shares: make([]float64, steps)}
+	for s := range steps + 1 {
+		c.Quantiles = append(c.Quantiles, float64(s))
+	}
+	c.Odds = make([]float64, newColumnEncoder(&c).size)
+	c.Odds[steps+1] = 2
+	if older {
+		c.Odds = c.Odds[:steps+1]
+	}
+	return c
+}
+
+// TestOddsWithoutPeaks: the statistics of a column from before peaks had odds of their own are read, and its numbers
+// have the odds of their range; odds of any other number are refused.
+func TestOddsWithoutPeaks(t *testing.T) {
+	for older, want := range map[bool]float32{true: 0, false: 2} {
+		c := numberColumn(older)
+		if err := c.check(); err != nil {
+			t.Errorf("older %t: got error %v, want none", older, err)
+		}
+		w := &Witness{nights: []*Profile{{Columns: []Column{c}}}, levels: map[string]known{}}
+		odds := w.Odds(&dataset.Feature{Name: "x", Kind: dataset.Numeric, Bins: 2, Bounds: []float64{6.5},
+			MissingBin: -1, Range: &dataset.Range{Min: 0, Max: 20}})
+		if odds[1] != want {
+			t.Errorf("older %t: the bin with the peak has odds %v, want %v", older, odds[1], want)
+		}
+	}
+	c := numberColumn(false)
+	c.Odds = c.Odds[:steps]
+	if c.check() == nil {
+		t.Error("odds of fewer codes than there are ranges: want an error, got none")
+	}
+}
+
+// TestAColumnThatIsTheLabel: where a column is the label, what it explains has no error by rounding that is NaN, which
+// no record could hold.
+func TestAColumnThatIsTheLabel(t *testing.T) {
+	for rows := 1000; rows < 24_000; rows += 998 {
+		codes, labels := make([]uint8, rows), make([]float32, rows)
+		for i := range rows {
+			codes[i], labels[i] = uint8(1+i%2), float32(i%2)
+		}
+		c := Column{Kind: Text}
+		c.AUC, c.Info, c.InfoError = c.predictAlone(codes, labels)
+		if _, err := json.Marshal(c); err != nil || c.Info < 0.9 || math.IsNaN(c.InfoError) {
+			t.Errorf("%d rows: explains %v with error %v, and as JSON: %v; want nearly all, and no error", rows, c.Info,
+				c.InfoError, err)
+		}
+	}
+}
+
+// TestClassesWithoutWeight: a night of several classes whose rows all have weight 0 has no shares, which is compared.
+func TestClassesWithoutWeight(t *testing.T) {
+	before := &Profile{Rows: 1000, Label: Label{Kind: dataset.Classes, Classes: map[string]float64{"a": 0.6, "b": 0.4}}}
+	tonight := &Profile{Rows: 1000, Label: Label{Kind: dataset.Classes}}
+	c := &comparison{p: tonight, before: []*Profile{before}, last: before}
+	c.checkClasses()
+	if len(c.findings) != 2 || c.findings[0].Code != CodeLabelsLost {
+		t.Errorf("found %v, want both classes to be lost", c.findings)
+	}
+}
