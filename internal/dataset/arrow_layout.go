@@ -59,7 +59,7 @@ func newLayout(fields []arrowField, cols []column, rows int64, meta []keyValue) 
 	// The body first: the head contains its length.
 	for i, f := range fields {
 		c := &l.columns[i]
-		c.validity = reserve(0)
+		c.validity = reserve(0) // a buffer of no bytes is listed, too, and needs an offset
 		if cols[i].nulls > 0 {
 			c.validity = reserve((rows + 7) / 8)
 		}
@@ -135,6 +135,7 @@ func (l *layout) buildBatchMessage(fields []arrowField, cols []column, rows, bod
 	}
 	nodeVector := b.EndVector(len(fields))
 
+	// The slots are those of RecordBatch in Message.fbs: rows, nodes, buffers.
 	b.StartObject(5)
 	b.PrependInt64Slot(0, rows, 0)
 	b.PrependUOffsetTSlot(1, nodeVector, 0)
@@ -152,6 +153,7 @@ func buildPair(b *flatbuffers.Builder, first, second int64) {
 // finishMessage wraps a header, which is the schema or the record batch, in a Message (Message.fbs) with a body of so
 // many bytes, and returns the finished buffer.
 func finishMessage(b *flatbuffers.Builder, headerType byte, header flatbuffers.UOffsetT, body int64) []byte {
+	// The slots of Message: version, type of the header, header, length of the body.
 	b.StartObject(5)
 	b.PrependInt64Slot(3, body, 0)
 	b.PrependUOffsetTSlot(2, header, 0)
@@ -179,6 +181,7 @@ func buildTail(fields []arrowField, meta []keyValue, batchAt, batchMeta, body in
 	b.PrependInt64(batchAt)
 	batches := b.EndVector(1)
 
+	// The slots are those of Footer in File.fbs: version, schema, dictionaries, batches.
 	b.StartObject(5)
 	b.PrependUOffsetTSlot(1, schema, 0)
 	b.PrependUOffsetTSlot(2, dictionaries, 0)
@@ -186,6 +189,7 @@ func buildTail(fields []arrowField, meta []keyValue, batchAt, batchMeta, body in
 	b.PrependInt16Slot(0, arrowV5, 0)
 	b.Finish(b.EndObject())
 
+	// A message of length 0 ends the stream.
 	tail := binary.LittleEndian.AppendUint32(nil, arrowContinuation)
 	tail = binary.LittleEndian.AppendUint32(tail, 0)
 	tail = append(tail, b.FinishedBytes()...)

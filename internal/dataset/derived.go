@@ -12,7 +12,7 @@ import (
 type Derived struct {
 	What  Derivation `json:"what"`
 	Table int        `json:"table"` // of rate, count and recency: index of the level table; -1 otherwise
-	// of hour, weekday and age: the time; of recency and age, preceded by the row's time
+	// of hour and weekday: the time; of recency: the row's time; of age: the row's time, then the earlier one
 	Of []Part `json:"of,omitempty" max:"4"`
 }
 

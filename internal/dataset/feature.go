@@ -88,6 +88,7 @@ func (f *Feature) BinOfNumber(x float64) uint8 {
 // binOfCode returns bin x of a categorical feature if x is a whole number from 0 to Bins-1. NaN is in the bin of
 // missing values, if there is one. Anything else is in the bin of other categories.
 func (f *Feature) binOfCode(x float64) uint8 {
+	// What int makes of NaN or of a huge number is arbitrary, but does not equal x.
 	if code := int(x); float64(code) == x && code >= 0 && code < f.Bins {
 		return uint8(code)
 	}

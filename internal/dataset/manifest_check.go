@@ -244,7 +244,7 @@ func (m *Manifest) checkSplits() error {
 	// In the fixed order, without duplicates.
 	last := -1
 	for _, s := range m.Splits {
-		at := slices.Index(SplitNames(), s.Name)
+		at := slices.Index(SplitNames(), s.Name) // -1 if unknown
 		if at <= last {
 			return badManifest("splits", fmt.Errorf("%.40q is unknown, repeated or out of order", s.Name))
 		}

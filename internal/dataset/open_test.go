@@ -68,7 +68,8 @@ func TestOpenGivesWhatWasWritten(t *testing.T) {
 	}
 }
 
-// describe returns a sample's contents as a text. Unlike the values, texts with NaN can be compared.
+// describe returns a sample's split, names, types and values as a text, without its row numbers. Unlike the values,
+// texts with NaN can be compared.
 func describe(s *Sample) string {
 	var b strings.Builder
 	b.WriteString(s.Split)
@@ -248,8 +249,8 @@ func TestOpenRefuses(t *testing.T) {
 		return func(dir string) error { return os.Remove(filepath.Join(dir, name)) }
 	}
 	for name, tc := range map[string]struct {
-		break_ func(dir string) error
-		want   string
+		spoil func(dir string) error
+		want  string
 	}{
 		"truncated rows": {truncate("train/rows.arrow", 1),
 			"train/rows.arrow: byte 569: the file has 569 bytes where the manifest says 570"},
@@ -271,7 +272,7 @@ func TestOpenRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "d")
 			newFixture(5, smallRows()).write(t, dir, 100, 1)
-			must.Do(t, tc.break_(dir))
+			must.Do(t, tc.spoil(dir))
 			d, err := Open(dir)
 			if err == nil {
 				t.Fatalf("opened %s without an error, want ... %s ...", d.Dir(), tc.want)

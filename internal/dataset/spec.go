@@ -101,7 +101,7 @@ func (l *LabelSpec) UnmarshalYAML(decode func(any) error) error {
 
 // CSVSpec describes the format of delimited text. It is ignored for Parquet files.
 type CSVSpec struct {
-	// one character; empty means a tab in .tsv files, else a comma
+	// one character; empty means that the first rows of each file tell it
 	Delimiter string `yaml:"delimiter" json:"delimiter,omitempty"`
 	// whether the first line names the columns; default true
 	Header *bool `yaml:"header" json:"header,omitempty"`

@@ -119,13 +119,13 @@ func (s *Spec) checkContract() error {
 	}
 	for i, e := range c.Expect {
 		at := fmt.Sprintf("contract.expect[%d]", i)
-		for _, text := range []string{e.From, cmp.Or(e.To, e.From)} {
+		for _, text := range []string{e.From, cmp.Or(e.To, e.From)} { // without to, the range is one day
 			if _, err := time.Parse(time.DateOnly, text); err != nil {
 				return s.Errorf(at, "%.40q is not a day: use from: 2026-11-27", strings.ToValidUTF8(text, "?"))
 			}
 		}
 		switch {
-		case e.To != "" && e.To < e.From:
+		case e.To != "" && e.To < e.From: // days are written so that texts compare as they do
 			return s.Errorf(at, "to %s is before from %s", e.To, e.From)
 		case e.Why == "" || len(e.Findings) == 0:
 			return s.Errorf(at, "give the findings that are expected, such as findings: [rows, label_rate], and why")

@@ -74,7 +74,7 @@ func (v *Values) Len() int {
 func (v *Values) Slice(first, end int) Values {
 	out := Values{Type: v.Type, Unit: v.Unit}
 	switch v.Type {
-	case Text:
+	case Text: // Literal is as long as Text, or nil, of which nothing is taken
 		out.Text, out.Literal = v.Text[first:end], v.Literal[min(first, len(v.Literal)):min(end, len(v.Literal))]
 	case Float:
 		out.Float = v.Float[first:end]

@@ -38,7 +38,7 @@ func (d *DistinctCount) Add(level uint64, label, weight float64) {
 			if s.key != 0 && d.Wants(s.key) {
 				kept.reserve(1)
 				_, free := kept.findSlot(s.key)
-				kept.slots[free] = s
+				kept.slots[free] = s // with its old number, which nothing here uses
 				kept.used++
 			}
 		}

@@ -47,13 +47,13 @@ func TestCounts(t *testing.T) {
 	count := func(batch, threads int) *segment.Counts {
 		c := segment.NewCounter(scorer{}, names, 1, features, nil, []string{""}, n)
 		for from := 0; from < n; from += batch {
-			var columns [3]dataset.Values
+			var columns [3]dataset.Values // site, y and id; y is the label, whose column is not read
 			columns[0].Type, columns[2].Type = dataset.Text, dataset.Int
 			bins, labels := make([][]uint8, 2), []float32(nil)
 			for i := from; i < min(from+batch, n); i++ {
 				columns[0].Text = append(columns[0].Text, site(i))
 				columns[2].Int = append(columns[2].Int, id(i))
-				bins[0] = append(bins[0], 0)
+				bins[0] = append(bins[0], 0) // of site, which is counted by its levels instead
 				bins[1] = append(bins[1], uint8(i%5%4))
 				labels = append(labels, float32(i%7/3))
 			}

@@ -132,7 +132,7 @@ func (s *csvSource) findDelimiter() (sure bool, err error) {
 			s.delimiter, best = d, score
 		}
 	}
-	return best > sniffBytes, nil
+	return best > sniffBytes, nil // a row has fewer fields than that, so all rows had as many
 }
 
 // addDoubt returns an error about a row of the file. If the spec gives the delimiter, but the file is surely divided by

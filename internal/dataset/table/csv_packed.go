@@ -38,7 +38,7 @@ func (g *gzipReader) Read(p []byte) (int, error) {
 	// Some writers pad the last block with zeros. The file ends after them, or another member follows.
 	for {
 		c, err := g.in.ReadByte()
-		if err != nil {
+		if err != nil { // io.EOF at the end of the file
 			return n, err
 		}
 		if c != 0 {

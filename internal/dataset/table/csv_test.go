@@ -145,11 +145,11 @@ func TestCSVForms(t *testing.T) {
 }
 
 // TestCSVErrorsNameThePlace: text that is not a table is an error that names the file and, as far as there is one, the
-// line, and says what is wrong. In "many", an error comes after 100,000 good rows; "long" is a quote that is never
-// closed.
+// line, and says what is wrong. After the rows of many, an error comes in line 100,002; endless has a quote that is
+// never closed.
 func TestCSVErrorsNameThePlace(t *testing.T) {
 	long(t)
-	long := "a,b\n1,\"" + strings.Repeat("x,y\n", maxRecord/4+200_000)
+	endless := "a,b\n1,\"" + strings.Repeat("x,y\n", maxRecord/4+200_000)
 	many := "a,b\n" + strings.Repeat("1,2\n", 100_000)
 	for name, tc := range map[string]struct{ file, text, want string }{
 		"empty":           {"t.csv", "", "t.csv: the file is empty"},
@@ -163,7 +163,7 @@ func TestCSVErrorsNameThePlace(t *testing.T) {
 				"turn quoting off (csv: {quote: none} in a dataset.yaml, --quote none of `launcher predict`); the " +
 				"row begins in line 2"},
 		"open quote":    {"t.csv", "a,b\n1,\"x\n", "a misplaced quote"},
-		"endless quote": {"t.csv", long, "a row of more than 16777216 bytes; is a quote never closed?"},
+		"endless quote": {"t.csv", endless, "a row of more than 16777216 bytes; is a quote never closed?"},
 		"NUL": {"t.csv", "a,b\n1,2\n1,\x00\n",
 			"t.csv:3: a NUL byte; this is not a text file, or a damaged one"},
 		"all NUL": {"t.csv", strings.Repeat("\x00", 4096), "t.csv:1: a NUL byte"},
@@ -432,7 +432,7 @@ func checkLines(t *testing.T, text string, comma rune, fields int) (read int, qu
 			if !errors.Is(errA, io.EOF) {
 				read++
 			}
-			return read, got.rest != nil
+			return read, got.rest != nil // lineRecords hands over to a csv.Reader at the first quote
 		}
 		lineA, _ := got.FieldPos(0)
 		lineB, _ := want.FieldPos(0)

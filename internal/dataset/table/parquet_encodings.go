@@ -56,7 +56,8 @@ func (r *runs) beginRun() error {
 		return nil
 	}
 
-	// Some writers cut off the last group after its last number, so there may be fewer bits than left says.
+	// Eight numbers of width bits take width bytes. Some writers cut off the last group after its last number, so there
+	// may be fewer bits than left says.
 	size := min(int(count)*int(r.width), len(r.data))
 	r.left, r.packed, r.bit, r.bits, r.data = 8*int(count), r.data, 0, 8*size, r.data[size:]
 	return nil

@@ -239,7 +239,6 @@ func TestPlainTexts(t *testing.T) {
 	}
 
 	// Lengths that cannot be.
-	many := make([]int64, 1000)
 	for name, data := range map[string][]byte{
 		"a first prefix": texts([]int64{1}, []int64{3}, "abcd"), "too short": texts([]int64{0}, []int64{3}, "abcd"),
 		"negative": texts([]int64{0, -1}, []int64{4, 5}, "abcdefghi"),
@@ -252,12 +251,13 @@ func TestPlainTexts(t *testing.T) {
 	}
 
 	// A text of 10,000 bytes, which 999 others share, needs more than ample has.
-	for i := range many[1:] {
-		many[i+1] = 10_000
+	prefixes := make([]int64, 1000)
+	for i := range prefixes[1:] {
+		prefixes[i+1] = 10_000
 	}
-	first := make([]int64, 1000)
-	first[0] = 10_000
-	if got, err := plainTexts(texts(many, first, strings.Repeat("a", 10_000)), 0, true, ample); err == nil {
+	suffixes := make([]int64, 1000)
+	suffixes[0] = 10_000
+	if got, err := plainTexts(texts(prefixes, suffixes, strings.Repeat("a", 10_000)), 0, true, ample); err == nil {
 		t.Errorf("%d bytes of texts were unpacked, expected an error", len(got))
 	}
 }

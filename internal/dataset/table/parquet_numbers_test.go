@@ -376,7 +376,7 @@ func TestPagesThatUnpackToTooMuch(t *testing.T) {
 		if err == nil && len(out.data) == 8*rows {
 			good++
 		}
-		p.plain, p.packed = nil, nil
+		p.plain, p.packed = nil, nil // free the memory, which the budget still counts as taken
 	}
 	if good != minMemory/(8*rows) {
 		t.Errorf("%d pages of 8 MB were unpacked at a time, expected %d", good, minMemory/(8*rows))
@@ -384,6 +384,7 @@ func TestPagesThatUnpackToTooMuch(t *testing.T) {
 
 	// A column gives back the memory of a page when it moves on, so one column may have many pages.
 	budget = newPageMemory(0)
+	// Each claims a fortieth of the rows, since the reader takes no page after the last row.
 	p := begin(bytes.Repeat(pageBytes(rows/40, 8*rows, zeros), 40))
 	for i := range 40 {
 		if _, err := p.nextPage(); err != nil {

@@ -162,7 +162,8 @@ func (p *pageReader) nextPage() (page, error) {
 			return page{}, err
 		}
 
-		// Read the page's bytes, into memory that another column has given up if there is any.
+		// Read the page's bytes, into memory that another column has given up if there is any. rest is how many bytes
+		// of the chunk have not been taken: some wait in the file's buffer.
 		if rest := p.section.N + int64(p.file.Buffered()); h.compressed > rest {
 			return page{}, fmt.Errorf("a page of %d bytes, of which %d are there", h.compressed, rest)
 		}
@@ -292,13 +293,14 @@ func (p *pageReader) decompress(to, data []byte) ([]byte, error) {
 	var stream io.Reader
 	switch p.codec {
 	case compress.Codecs.Snappy:
+		// The error wraps one in any case: err is nil where only the length is wrong.
 		if n, err := snappy.DecodedLen(data); err != nil || n != len(to) {
 			return nil, fmt.Errorf("%d bytes of Snappy where %d belong (%w)", n, len(to),
 				errors.Join(err, snappy.ErrCorrupt))
 		}
 		return snappy.Decode(to, data)
 	case compress.Codecs.Zstd:
-		return p.zstd.DecodeAll(data, to[:0:len(to)])
+		return p.zstd.DecodeAll(data, to[:0:len(to)]) // the decoder's options bound the result by this capacity
 	case lz4Raw:
 		n, err := lz4.UncompressBlock(data, to)
 		return to[:max(0, n)], err

@@ -129,9 +129,12 @@ func TestParquetInt96(t *testing.T) {
 		t.Errorf("times of 96 bits are read as %s, %v, expected those before 1970 and null, too", got, err)
 	}
 	_, cells, err = readAll([]File{testFile(t, "int96_far.parquet")}, dataset.CSVSpec{}, 3)
-	if got := fmt.Sprint(cells[0]); err != nil || !strings.HasPrefix(got, "[9999-12-3") {
+	if got := fmt.Sprint(cells[0]); err != nil || !strings.HasPrefix(got, "[9999-12-3") { // make.py wrote 9999-12-31
 		t.Errorf("a time of the year 9999 is read as %s, %v; want that year", got, err)
 	}
+
+	// A time of 96 bits is nanoseconds within a day and the number of a day, of which 2440588 is 1970-01-01. It becomes
+	// microseconds, rounded down. The nanoseconds may be more than a day has.
 	for _, tc := range []struct {
 		nanos int64
 		day   uint32
@@ -238,7 +241,7 @@ func TestParquetFilesOfDays(t *testing.T) {
 			}
 			if err == nil || !strings.Contains(err.Error(), `column "x": is`) || !strings.Contains(err.Error(),
 				".parquet"+why+"; write all") || strings.Count(err.Error(), "1.parquet") != 1 {
-				t.Errorf("%s: got %v %v, expected an error about x", c.name, cells, err)
+				t.Errorf("%s: got %v %v, expected an error about x in two files%s", c.name, cells, err, why)
 			}
 			continue
 		}

@@ -234,7 +234,7 @@ func (k kind) convert(data []byte, out *dataset.Values) error {
 }
 
 // takeFirst removes the first plain value from data and returns it, without the four bytes of its length if it has
-// them.
+// them. data must have all of the value, as measurePlain makes sure.
 func (k kind) takeFirst(data *[]byte) []byte {
 	size, all := k.width, *data
 	if size == 0 {
@@ -245,7 +245,7 @@ func (k kind) takeFirst(data *[]byte) []byte {
 }
 
 // readTexts converts plain texts to out. All are parts of one copy of data, since the page's memory will be used again.
-// Text that is not UTF-8 is a *valueError.
+// data must have all of them, as measurePlain makes sure. Text that is not UTF-8 is a *valueError.
 func (k kind) readTexts(data []byte, out []string) error {
 	all := string(data)
 	at := 0
@@ -275,7 +275,7 @@ func (k kind) convertValue(v []byte, i int, out *dataset.Values) (msg string) {
 		out.Int[i] = int64(binary.LittleEndian.Uint32(v))
 	case k.physical == parquet.Types.Int64 && k.meaning == unsigned:
 		out.Text[i] = strconv.FormatUint(binary.LittleEndian.Uint64(v), 10)
-	case k.physical == parquet.Types.Int32:
+	case k.physical == parquet.Types.Int32: // a decimal, as is the next: convert has taken numbers that are direct
 		k.storeNumber(int64(int32(binary.LittleEndian.Uint32(v))), i, out)
 	case k.physical == parquet.Types.Int64:
 		k.storeNumber(int64(binary.LittleEndian.Uint64(v)), i, out)
@@ -331,7 +331,7 @@ func readHalf(b uint16) float64 {
 	exponent, fraction := int(b>>10&0x1f), float64(b&0x3ff)
 
 	switch exponent {
-	case 0:
+	case 0: // no leading one: the fraction counts in units of 2^-24
 		return sign * math.Ldexp(fraction, -24)
 	case 0x1f:
 		if fraction != 0 {
@@ -339,7 +339,7 @@ func readHalf(b uint16) float64 {
 		}
 		return math.Inf(int(sign))
 	}
-	return sign * math.Ldexp(1024+fraction, exponent-25)
+	return sign * math.Ldexp(1024+fraction, exponent-25) // (1 + fraction/2^10) times 2^(exponent-15)
 }
 
 // decimal converts a decimal, a big-endian two's complement number, to value i of out. Digits that a float64 does not

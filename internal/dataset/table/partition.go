@@ -24,6 +24,7 @@ const hiveNull = "__HIVE_DEFAULT_PARTITION__"
 // fixed, the part of the name that the source states. Other folders are ignored. A value that is not UTF-8, and two
 // folders of the same column, are errors.
 func Partitions(fixed, name string) ([]Partition, error) {
+	// Names of files are without the ./ that a source may begin with.
 	rest, ok := strings.CutPrefix(name, strings.TrimPrefix(fixed, "./"))
 	if fixed == "." {
 		rest, ok = name, true
@@ -72,7 +73,7 @@ func withPartitions(s source, f File, own []Column) source {
 		if place < 0 {
 			place = len(out.cols)
 			out.cols = append(out.cols, Column{Name: c.Name, Type: dataset.Text, Untyped: true})
-			out.at = append(out.at, 0)
+			out.at = append(out.at, 0) // set below, as for a column that s has
 		}
 		given[place], out.at[place] = c, -1 // not read from the file: fill gives it
 	}

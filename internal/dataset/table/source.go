@@ -42,7 +42,7 @@ func Expand(pattern string) ([]File, error) {
 		return nil, err
 	}
 	source := dataset.SourceSpec{Files: []string{filepath.Clean(pattern)}}
-	return ExpandPlace(source.Places(time.Time{})[0])
+	return ExpandPlace(source.Places(time.Time{})[0]) // the day matters to {date:...} marks alone
 }
 
 // ExpandPlace does the same as Expand for a place of a source. A name that exists is taken as it is, even if it could

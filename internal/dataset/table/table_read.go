@@ -69,7 +69,7 @@ func Empty(ctx context.Context, files []File) (bool, error) {
 	if err != nil || len(t.columns) == 0 {
 		return err == nil, err
 	}
-	some := errors.New("a row")
+	some := errors.New("a row") // ends the reading
 	err = t.Read(ctx, []string{t.columns[0].Name}, 1, func(b *Batch) error {
 		if b.Rows > 0 {
 			return some
@@ -184,7 +184,7 @@ func (t *Table) readAhead(ctx context.Context, places []int, rows int, use func(
 				cancel()
 			}
 		}
-		free <- b
+		free <- b // never waits: there are no more batches than free has room for
 	}
 
 	if readErr := <-ended; err == nil {

@@ -68,7 +68,7 @@ func widestType(a, b Column) (typ dataset.Type, unit dataset.Unit, ok bool) {
 	case number(a) && number(b):
 		return dataset.Float, "", true
 	case a.Type == dataset.Time && b.Type == dataset.Time:
-		if a.Unit.PerSecond() < b.Unit.PerSecond() {
+		if a.Unit.PerSecond() < b.Unit.PerSecond() { // 0 for days, which are the coarsest
 			a = b
 		}
 		return dataset.Time, a.Unit, true
@@ -193,7 +193,7 @@ func widenValues(v *dataset.Values, c *Column) (out dataset.Values, misfit int) 
 			out.Float[i] = float64(v.Int[i])
 		case v.Type == dataset.Time && c.Type == dataset.Time:
 			sec, nsec := v.Unit.Split(v.Int[i])
-			per := c.Unit.PerSecond()
+			per := c.Unit.PerSecond() // not 0: the column has the finer unit of two, so not days
 			if sec > math.MaxInt64/per-1 || sec < math.MinInt64/per+1 {
 				return out, i
 			}
