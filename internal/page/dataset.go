@@ -138,7 +138,7 @@ type trend struct {
 }
 
 // follow makes the trend of a number over all nights, oldest first: value returns it for one night, NaN if it is not
-// known. Without any known number, Last, Least and Most are NaN.
+// known. Last is that of the newest night, which may be NaN. Least and Most are of the known numbers, NaN without any.
 func follow[N any](name string, unit plot.Unit, all []N, value func(*N) float64) trend {
 	t := trend{Name: name, Unit: unit, Last: math.NaN(), Least: math.NaN(), Most: math.NaN()}
 	for i := range all {

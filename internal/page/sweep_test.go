@@ -116,7 +116,7 @@ func trialOf(rng *rand.Rand, i int, planned time.Time) page.TrialRow {
 		t.State = page.StateEarly
 	}
 	if i > 3 && i%6 == 5 {
-		t.State = page.States[2+i/6%3]
+		t.State = page.States[2+i/6%3] // failed, timed out or cancelled
 	}
 	t.Reason = map[string]string{page.StateFailed: "out of memory", page.StateTimedOut: "more than 10 minutes",
 		page.StateCancelled: "never begun"}[t.State]

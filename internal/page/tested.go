@@ -30,8 +30,8 @@ func mergeBins(bins []metric.Bin, n int, both bool) []metric.Bin {
 	var sum metric.Bin
 	for _, b := range bins {
 		sum = sum.Plus(b)
-		// A bin is complete with an n-th of the weight. 0.999 allows for rounding in the sums. Count has the positive
-		// rows of the effective number, and the rest of it is negative.
+		// A bin is complete with an n-th of the weight. 0.999 allows for rounding in the sums. Effective is how many
+		// rows of equal weight these are worth, and Count how many of those are positive; the others are negative.
 		few := both && (sum.Count() < fewest || sum.Effective()-sum.Count() < fewest)
 		if !few && sum.Weight >= 0.999*total/float64(n) {
 			out = append(out, sum)

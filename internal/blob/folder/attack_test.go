@@ -114,7 +114,7 @@ func TestEveryCall(t *testing.T) {
 						cond, mode, at, err, data, readErr, want)
 				}
 				put(t, Bucket(dir), "a/b", "later", now.Generation)
-				if mode == 1 && f.calls > at { // the process lived, so nothing of it is left
+				if mode == 1 && f.calls > at { // the process lived and went on after the call
 					if left, _ := filepath.Glob(filepath.Join(dir, layout, drafts, "*")); len(left) > 1 {
 						t.Errorf("condition %d, call %d left %q, want one at most", cond, at, left)
 					}

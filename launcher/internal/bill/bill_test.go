@@ -93,11 +93,11 @@ func TestByHand(t *testing.T) {
 	w.attempt(1, 1, 4, "c", 200, 280)
 	w.done(1, 1, 4, 280, sweep.Usage{TrainSeconds: 120, ResumedTrees: 50, NsPerValue: 3.5})
 	b := w.bill(1000)
-	// Machines: a from 10 to 230 s, b from 10 to 130, c from 180 to 280.
+	// Machines: a from 10 to 230 s, b from 10 to 130, c from 180 to 280, so at most two at once (VMs).
 	if !near(b.MachineHours*3600, 220+120+100) || !near(b.Cost, 0.44) || b.VMs != 2 {
 		t.Errorf("%v machine-seconds, %v USD, %d machines; want 440, .44 USD and 2", b.MachineHours*3600, b.Cost, b.VMs)
 	}
-	second := 0.00025
+	second := 0.00025 // a task's: 3.60 USD an hour for a machine of four tasks
 	if len(b.Trials) != 2 || !near(b.Trials[0].Cost, 200*second) || !near(b.Trials[1].Cost, 180*second) ||
 		b.Trials[1].Attempts != 2 {
 		t.Errorf("trials of the bill: got %+v; want 200 s and 180 s paid, the second in two attempts", b.Trials)

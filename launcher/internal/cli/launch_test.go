@@ -36,7 +36,7 @@ func TestSlots(t *testing.T) {
 		return got
 	}
 	if got := start(file); got["sweep"] != "night-20261121-0300" || got["trials"] != 4.0 {
-		t.Errorf("the second start of the slot: got %v; want the sweep of 03:00 with its four trials", got)
+		t.Errorf("the first start of the slot: got %v; want the sweep of 03:00 with its four trials", got)
 	}
 	w.now = w.now.Add(20 * time.Hour)
 	other := w.file("other.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 5", 1))

@@ -441,7 +441,7 @@ func TestCtrlCOfAStagingJob(t *testing.T) {
 func TestDisksOfAStagingJob(t *testing.T) {
 	for machine, want := range map[string]int{"n2-highmem-8": 1, "n2-highmem-16": 2, "c2-standard-60": 8,
 		"c4-standard-32-lssd": 5, "c3d-standard-30-lssd": 2, "n1-standard-8": 1} {
-		s := &stages{}
+		s := &stages{} // interrupts the command once the job is submitted, so that success ends with that exit code
 		code, said := newWorld(t).stageInBatch(s, "--machine", machine)
 		if code != sweep.ExitInterrupt || len(s.submitted) != 1 || s.submitted[0].LocalSSD != want ||
 			s.submitted[0].Machine != machine {

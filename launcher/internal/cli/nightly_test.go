@@ -206,7 +206,7 @@ func TestNights(t *testing.T) {
 // which version is live, who moved it and why, in place of what the night decided.
 func TestNightsAfterAPerson(t *testing.T) {
 	w := newStagedWorld(t)
-	w.threeChampions()
+	w.threeChampions() // versions 1 to 3
 	w.now = w.now.AddDate(0, 0, 1)
 	command := []string{"nightly", w.file("sweep.yaml", sweepYAML), "--at", w.now.Format(time.RFC3339)}
 	w.jobs.run = w.concluded(sweep.OutcomeWinner, func(c *sweep.Conclusion) { c.Version = 3 })

@@ -288,6 +288,7 @@ func TestWaitingIsTold(t *testing.T) {
 func TestMachinesOfAJob(t *testing.T) {
 	p := plan()
 	at := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	// The sweep may take two hours from 03:00 on, and protocol.ClocksApart, an hour, is added: it ends about 06:00.
 	p.Created, p.Spec.Limits.Sweep = at, sweep.Duration(2*time.Hour)
 	for i := range p.Fallback {
 		p.Fallback[i].VMs, p.Fallback[i].TasksPerVM, p.Fallback[i].Tasks = 4, 2, 8

@@ -223,6 +223,7 @@ func TestAShiftedVersionWaits(t *testing.T) {
 	for name, data := range filesOf(t, 2) {
 		shifted[name] = data
 	}
+	// The log odds are the raw score plus 2, so that the odds are more than seven times as high.
 	shifted[scorer.FileCalibrator] = []byte(`{"format":1,"method":"platt","a":1,"c":2}`)
 	register(t, reg, "shifted", shifted)
 	wide := small

@@ -263,7 +263,8 @@ func (f *Fit) WithoutFeatures() string {
 		what += ", " + sweep.Percent(f.Base) + " of the test rows"
 	}
 
-	// Compare with the model's own value. The metric is known, since the sweep was planned with it.
+	// Compare with the model's own value, by Score: where neither the least nor the largest value is the best one, that
+	// is the distance from the best. The metric is known, since the sweep was planned with it.
 	m, _ := metric.Lookup(f.Metric)
 	value, ok := f.Test[f.Metric]
 	own, constant := m.Score(value), m.Score(alone)

@@ -78,7 +78,7 @@ func (s *Set) Start(c Command) (*Process, error) {
 
 	p := &Process{cmd: newCommand(c), group: group{shared: c.Shared}, done: make(chan struct{})}
 	started := make(chan error)
-	s.spawn <- func() { started <- p.cmd.Start() }
+	s.spawn <- func() { started <- p.cmd.Start() } // on the thread at whose end the process would be killed
 	err := <-started
 	if err == nil {
 		err = p.group.gather(p.cmd.Process)

@@ -501,6 +501,7 @@ func (as *aggregators) noteEnd(a *aggregator, process *proc.Process) (again bool
 
 	var err error
 	switch {
+	// It ended by itself (an exit code above byASignal stands for a signal), or was killed too often.
 	case !a.killed && (process.ExitCode() <= byASignal || a.shot == maxShot):
 		err = fmt.Errorf("aggregator %d ended unexpectedly, with exit code %d; the end of its log "+
 			"(%s):\n%s", a.index, process.ExitCode(), a.log, tail(a.log))
