@@ -144,7 +144,8 @@ func (p *designer) encode(ctx context.Context, options Options) error {
 	}
 	p.addAskedKeys(asked, worth[len(p.atoms):])
 
-	// In a table of queries statistics are kept only if they order the rows of a query better.
+	// In a table of queries statistics are kept only if they order the rows of a query better. Otherwise the design
+	// begins anew, without its warnings about ignored columns: these are features as they are.
 	if s.spec.OrderBy() == dataset.OrderGroup {
 		if pays, err := p.ordersBetter(ctx, options); err != nil || !pays {
 			p.out = &design{copies: 1}
@@ -153,8 +154,8 @@ func (p *designer) encode(ctx context.Context, options Options) error {
 		}
 	}
 
-	// The search adds keys that improve a model with everything found above. Then the delay is tried on all of these
-	// statistics.
+	// The search adds keys that improve a model with everything found above; if no column is left, there is no model.
+	// Then the delay is tried on all of these statistics.
 	if len(p.out.features)+len(p.out.keys) > 0 {
 		if err := p.findKeys(ctx, options); err != nil {
 			return err

@@ -69,7 +69,8 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 		}
 	}
 
-	// The shares of the splits, over all rows and within each fold.
+	// The shares of the splits, over all rows and within each fold: of 3,000 users they have a standard deviation of at
+	// most .009, and of the 300 of a fold of .028.
 	rows := rowsOfSplits(t, s)
 	for name, share := range map[string]float64{"train": 0.6, "valid": 0.2, "test": 0.2} {
 		if got := float64(rows[name]) / (users * perUser); math.Abs(got-share) > 0.03 {
@@ -327,7 +328,7 @@ func TestHashesAreSpread(t *testing.T) {
 			t.Fatalf("a row's hash as a number is %v; want it in [0, 1)", u)
 		}
 	}
-	for i, n := range parts {
+	for i, n := range parts { // 1,000 expected, standard deviation 31
 		if n < 850 || n > 1150 {
 			t.Errorf("part %d has %d of 1000 rows, want 850 to 1,150", i, n)
 		}
@@ -356,6 +357,7 @@ func TestSplitByRandom(t *testing.T) {
 		}
 		return rows
 	}
+	// Without a seed it is 0.
 	first, again, other := sampled(""), sampled(", seed: 0"), sampled(", seed: 2")
 	if !slices.Equal(first, again) {
 		t.Error("the same seed gives another test split, want the same rows")
@@ -404,6 +406,7 @@ func TestSplitByClasses(t *testing.T) {
 		class float32 // of which rows are counted; -1 for all rows
 		want  [4]int  // rows of the class by split
 	}{
+		// As in divideRows: first a row for each split, as far as there are any, then by the shares.
 		{yes, rare(4), 1, [4]int{1, 1, 1, 1}},
 		{yes, rare(5), 1, [4]int{2, 1, 1, 1}},
 		{yes, rare(20), 1, [4]int{12, 4, 2, 2}},
@@ -416,7 +419,7 @@ func TestSplitByClasses(t *testing.T) {
 		{open, func(i int) string { return strconv.Itoa(i * 7 % 2) }, 1, [4]int{300, 100, 50, 50}},
 	} {
 		var labels [3][]float32
-		for i, seed := range []string{"", ", seed: 0", ", seed: 3"} {
+		for i, seed := range []string{"", ", seed: 0", ", seed: 3"} { // without one, the seed is 0
 			s, got := staged(c.spec, seed, c.label), [4]int{}
 			for _, split := range s.Splits {
 				for _, y := range split.Label {

@@ -297,6 +297,7 @@ func sameFolder(t *testing.T, a, b string) {
 // every usual spelling of it as an id is missing in a column of categories. Rows with a label of that number are left
 // out.
 func TestNumericTokensInText(t *testing.T) {
+	// Of each six rows one has the number as its label. Of the other five, three have it in x, and two in c.
 	rows := "y,x,c\n"
 	for i := range 60 {
 		rows += []string{"0,-999,a\n", "1,-999.0,-999.0\n", "0,1.5,-999\n", "1,-9990e-1,a\n", "-999.00,3,a\n",

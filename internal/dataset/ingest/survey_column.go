@@ -334,6 +334,7 @@ func (s *columnSurvey) warnOfOdd(warn func(code, format string, args ...any)) {
 	f, odd := s.usualForm()
 	all := odd + s.saw[f]
 	// If there are many different numbers, a single text among them is a marker, however often it occurs.
+	// exactLevels is 0 if there are too many values to count.
 	single := len(s.odd) == 1 && odd <= s.saw[f] && (s.exactLevels() == 0 || s.exactLevels() > oddRows)
 	if s.feature.forced != "" || odd == 0 || all < oddRows || float64(odd) > oddShare*float64(all) && !single {
 		return
@@ -491,7 +492,7 @@ func (s *columnSurvey) buildFeature(spec *dataset.Spec, sample *dataset.Values, 
 		for _, n := range counts {
 			f.present += int(n)
 		}
-		f.Categories, f.Counts = cell.MostFrequent(counts, room-1)
+		f.Categories, f.Counts = cell.MostFrequent(counts, room-1) // one bin is for all others
 		f.OtherBin = len(f.Categories)
 		f.Bins = f.OtherBin + 1
 		if spec.Encodings.Columns[f.Name].Has(dataset.EncodeLevels) {

@@ -309,9 +309,9 @@ func TestDictionariesAreCategories(t *testing.T) {
 // the rows.
 func TestTrueShares(t *testing.T) {
 	csv := csvOf("y,ip", 20_000, func(i int) string {
-		ip := i * 7919 % 6000
+		ip := i * 7919 % 6000 // 7919 is a prime, so that all numbers below 6000 come
 		if i%10 == 0 {
-			ip = 6001
+			ip = 6001 // 10.0.23.113
 		}
 		return fmt.Sprintf("%d,10.0.%d.%d", i/7%2, ip/256, ip%256)
 	})
@@ -478,7 +478,7 @@ func TestNested(t *testing.T) {
 	above := func(i int) uint64 { return encode.Mix(uint64(i)) % 40 }
 	campaign := numberLevels(hashesOf(rows, func(i int) uint64 { return above(i)<<8 | encode.Mix(uint64(i)+7)%20 }))
 	for name, tc := range map[string]struct {
-		up     []uint64
+		up     []uint64 // by row: the level of the other column
 		nested bool
 		most   int // rows looked at
 	}{

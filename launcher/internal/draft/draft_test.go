@@ -31,7 +31,7 @@ func written(t *testing.T, header string, rows int, row func(i int) string) stri
 }
 
 // TestDecisions: for tables of each kind, the specs and the findings say what was decided, and both specs can be
-// parsed. A table has 2,000 rows unless the case says otherwise.
+// parsed. Unless the case says otherwise, a table has 2,000 rows, and its label is click.
 func TestDecisions(t *testing.T) {
 	day := func(i int) string {
 		return time.Date(2026, 1, 1+i%50, i%24, 0, 0, 0, time.UTC).Format("2006-01-02 15:04")
@@ -371,7 +371,7 @@ func TestParamsOfEveryTrial(t *testing.T) {
 	grades := written(t, "a,y", 2000, func(i int) string { return fmt.Sprintf("%d,%d", i, i%5) })
 	for _, c := range []struct {
 		suffix, text string
-		says, not    []string // texts that sweep.yaml must have, and must not have
+		says, not    []string // texts that sweep.yaml must have, and must not have; says is nil if the file is refused
 	}{
 		{".yaml", "n_estimators: 50\neta: 0.1\nbagging_fraction: 0.5\nbagging_freq: 1\nearly_stopping: 7\n",
 			[]string{"params: {bagging_fraction: 0.5, bagging_freq: 1, learning_rate: 0.1, num_iterations: 50}",
@@ -490,7 +490,7 @@ func TestGuessesOfColumns(t *testing.T) {
 		"no such format": {ask: Request{Format: []string{"price=euro"}}, fail: "use number, decimal_comma"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			head, rows := header[4:], users
+			head, rows := header[4:], users // without a and b, the two columns of times
 			if tc.times {
 				head, rows = header, row
 			}

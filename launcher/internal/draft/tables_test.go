@@ -225,6 +225,7 @@ func TestTables(t *testing.T) {
 				Sources: []string{files["csv"].Path},
 				Parts:   splitRandom}))(t)
 			fitted := must.Get(dataset.ParseSpec("dataset.yaml", d.Dataset))(t)
+			// split is the line of the draft that says how the rows are split.
 			split := "split" + strings.SplitN(strings.SplitN(string(d.Dataset), "\nsplit", 2)[1], "\n", 2)[0] + "\n"
 			own := stagedAs(t, specOf(t, "label: {column: y, kind: regression}\n"+split), files["csv"])
 			if strings.Contains(string(d.Dataset), "label: \"y\"") {

@@ -216,6 +216,7 @@ func (p *Planned) complete(in Inputs, chooses metric.Metric) error {
 	}
 
 	p.noteGoals()
+	// A value metric chooses, but trials stop early by the usual metric of the objective.
 	if stop, err := chooses.Stop(s.Objective); err != nil || stop.Name != chooses.Name {
 		p.note("metric: trials stop by %s, and %s chooses among them", stop.Name, chooses.Name)
 	}

@@ -76,7 +76,7 @@ func (q *SizeRequest) countTasks() (sweep.Sizing, error) {
 		return z, err
 	}
 
-	// The tightest of these limits applies.
+	// The tightest of these limits applies; of equal ones the first in the list below.
 	type limit struct {
 		tasks int
 		why   string

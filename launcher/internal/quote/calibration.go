@@ -58,7 +58,7 @@ func (c Speeds) Smallest() int { return int(c.Base[0].X) }
 
 // table is what a trial's time depends on other than its parameters.
 type table struct {
-	rows, features, valid, heldOut int // heldOut includes valid
+	rows, features, valid, heldOut int // rows are those of train; heldOut includes valid
 	bins                           int // of all features
 	threads                        int
 }

@@ -56,6 +56,7 @@ var bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`)
 // that nothing is fetched that was staged before. A day without a file is noted or an error, as the spec says.
 func (s *Stager) listFiles(ctx context.Context, spec *dataset.Spec) (*source, error) {
 	places := spec.Source.Places(s.newestDay())
+	// Places come in the order of days, those without a day first. So the last one has the newest day, or none has any.
 	src := &source{objects: map[string]object{}, missing: spec.Source.Missing, newest: places[len(places)-1].Day}
 	for _, place := range places {
 		err := s.findIn(ctx, place, src)
