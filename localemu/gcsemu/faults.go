@@ -146,6 +146,6 @@ func matches(pattern, name []string) bool {
 	case len(name) == 0:
 		return false
 	}
-	ok, err := path.Match(pattern[0], name[0])
+	ok, err := path.Match(pattern[0], name[0]) // a part that is no pattern fits nothing
 	return err == nil && ok && matches(pattern[1:], name[1:])
 }

@@ -192,7 +192,7 @@ func (s *Server) bucket(name string) (*bucket, error) {
 }
 
 // checkSettings refuses settings of a new bucket that localemu would silently ignore. Texts such as name and location
-// are allowed, and so are settings that ask for nothing.
+// are allowed, and so are settings that ask for nothing (see harmless). Of storage classes only STANDARD is.
 func checkSettings(wanted map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		_, text := wanted[name].(string)

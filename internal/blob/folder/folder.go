@@ -125,7 +125,7 @@ func encode(name string) string { return encodeFolder(name+"/") + objectEnd }
 func encodeFolder(name string) string {
 	dir, parts := objects, strings.Split(name, "/")
 	for _, part := range parts[:len(parts)-1] {
-		part = odd.ReplaceAllStringFunc(part, func(c string) string {
+		part = odd.ReplaceAllStringFunc(part, func(c string) string { // é becomes %c3%a9
 			return "%" + strings.ReplaceAll(fmt.Sprintf("% x", c), " ", "%")
 		})
 		for ; len(part) > longest; part = part[longest:] {

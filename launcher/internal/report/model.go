@@ -153,7 +153,7 @@ func effects(ctx context.Context, reg *registry.Registry, v registry.Version, mo
 func effectCost(model *gbt.Model) int {
 	steps := 0
 	for _, t := range model.Trees {
-		depth := 2
+		depth := 2 // and 2 more for each halving of the leaves: a balanced tree would have half of that
 		for n := t.Leaves(); n > 1; n /= 2 {
 			depth += 2
 		}

@@ -305,7 +305,7 @@ func (m *Model) describeClasses() {
 	for _, class := range m.classes {
 		key := jsonText(predict.ColumnPrediction + ":" + class)
 		m.keys = append(m.keys, key)
-		m.answer += len(key) + len(",:-1.2345678901234567e-308")
+		m.answer += len(key) + len(",:-1.2345678901234567e-308") // no number is longer
 		longest = max(longest, len(key))
 	}
 	m.answer += len(`{"prediction":},`) + longest
