@@ -260,8 +260,9 @@ func TestUncalibratedCompetes(t *testing.T) {
 	}
 }
 
-// TestDegenerateRows: rows that determine no slope give finite and sensible probabilities: rows whose scores are all
-// equal, rows that the score separates by label, and rows with a single positive.
+// TestDegenerateRows: rows that say little of a slope give sensible probabilities. Rows whose scores are all equal get
+// about the share of positives, and rows that the score separates by label get those on the right sides of one half.
+// Of rows with a single positive, that one gets a probability above 0.
 func TestDegenerateRows(t *testing.T) {
 	// All scores equal: nothing is known of the slope, and the level is that of the labels.
 	raw, label := slices.Repeat([]float64{1.5}, 400), make([]float32, 400)

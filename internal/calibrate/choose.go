@@ -32,8 +32,9 @@ const fewest = 10
 // With byTime, the rows are in the order of time. Then standard errors are at least what stretches of time show: the
 // rows of a day share that day's luck, and tomorrow has its own.
 //
-// If fewer than two rows have a weight above 0, or all labels of fewer than ten rows are the same, the scores are left
-// as they are. Other rows that cannot be calibrated are an error, which wraps one of the faults of this package.
+// If fewer than two rows have a weight above 0, or there are fewer than ten rows and those of weight above 0 have the
+// same label, the scores are left as they are. Other rows that cannot be calibrated are an error, which wraps one of
+// the faults of this package.
 func Choose(raw []float64, label, weight []float32, byTime bool) (Choice, error) {
 	none := Choice{Calibrator: &Calibrator{method: None}, Method: None}
 	d, err := prepare(raw, label, weight, byTime)

@@ -32,8 +32,9 @@ func weightAt(weight []float64, i int) float64 {
 	return weight[i]
 }
 
-// prepare checks the rows and returns them sorted, without those of weight 0. With byTime, the rows are in the order of
-// time. Errors wrap one of the package's faults.
+// prepare checks the rows and returns them sorted by raw score, without those of weight 0. With byTime, the rows are in
+// the order of time, and a row's stretch follows from its place among all of them. Errors wrap one of the package's
+// faults.
 func prepare(raw []float64, label, weight []float32, byTime bool) (*data, error) {
 	if err := checkRows(raw, label, weight); err != nil {
 		return nil, err

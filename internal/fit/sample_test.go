@@ -137,6 +137,7 @@ func newRareClicks(t *testing.T) *rareClicks {
 	for i := range ads {
 		ads[i] = 0.8 * rng.NormFloat64()
 	}
+
 	// Draw the rows.
 	c.held = &table.Batch{Names: []string{"site", "ad", "x"}, Rows: c.valid,
 		Columns: []dataset.Values{{Type: dataset.Text}, {Type: dataset.Text}, {Type: dataset.Float}}}

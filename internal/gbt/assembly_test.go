@@ -62,6 +62,8 @@ func TestCountingEqualsGo(t *testing.T) {
 					}
 				}
 				k := newKernel(table, width, features, &frequent, gh, packing{hessianBits: shift})
+
+				// same compares what the assembly (f) and Go (g) add to an empty workspace, and what they return.
 				same := func(name string, f, g func(*workspace) int64) {
 					a, b := newHistogramBuilder(&Data{Features: make([]Feature, width)}, newPoolOfSize(1)).spaces[0],
 						workspace{words: make([]int64, stride*width), rowWords: make([]int64, kernelRows)}
@@ -70,8 +72,8 @@ func TestCountingEqualsGo(t *testing.T) {
 						clear(a.words[at : at+stride-byteBins]) // behind the bins anything may lie
 					}
 					if x != y || !slices.Equal(a.words, b.words) {
-						t.Errorf("width %d, shift %d, %d rows: the assembly adds %s otherwise", width, shift, len(rows),
-							name)
+						t.Errorf("width %d, shift %d, %d rows: the assembly adds %s otherwise than Go (%#x, want "+
+							"%#x) or to other words", width, shift, len(rows), name, x, y)
 					}
 				}
 				same("all features", func(s *workspace) int64 { k.addAll(s, rows); return 0 },

@@ -194,7 +194,7 @@ func (r *run) differenceFrom(here *run) error {
 }
 
 // checkpoint returns the current state, between two rounds. The trees are shared, not copied: once a round is over, its
-// trees do not change any more.
+// trees do not change any more, and the capacity is cut so that nobody appends to the booster's slice.
 func (b *booster) checkpoint() *Checkpoint {
 	return &Checkpoint{run: b.run, progress: b.progress, elapsed: b.elapsed(), model: &Model{Objective: b.obj.String(),
 		FeatureNames: b.names, FeatureInfos: b.infos, Trees: b.trees[:len(b.trees):len(b.trees)]}}

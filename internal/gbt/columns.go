@@ -176,7 +176,7 @@ func nameFinder(columns []string) func(string) (int, error) {
 	const twice = -1
 	index := make(map[string]int, len(columns)) // by name; twice if several columns have it
 	for i, name := range columns {
-		if _, found := index[name]; found {
+		if _, found := index[name]; found { // an error only if this name is looked up
 			i = twice
 		}
 		index[name] = i

@@ -41,10 +41,10 @@ func ReadParams(file string) (values map[string]any, notes []string, doc *strict
 		if name == "metric" {
 			continue
 		}
-		s, err := findOther(name), CheckParam(name, values[name])
+		other, err := findOther(name), CheckParam(name, values[name]) // other: nil if it is trained with, or unknown
 		switch {
-		case s != nil && s.fine == elsewhere && conf:
-			notes = append(notes, fmt.Sprintf("%s has no effect here; in its place: %s", name, s.note))
+		case other != nil && other.fine == elsewhere && conf: // before err, which refuses it in other files
+			notes = append(notes, fmt.Sprintf("%s has no effect here; in its place: %s", name, other.note))
 			delete(values, name)
 		case err != nil:
 			refused = append(refused, doc.Errorf(name, "%v", err))

@@ -53,6 +53,8 @@ func chooseWay(d *Data, frequent *frequentBins, features []int) way {
 	}
 
 	vectors := float64((len(d.Features) + 63) / 64)
+	// An addition for each feature of the table or, after picking the bytes from the row's vectors of 64, for each
+	// chosen feature.
 	best, cost := wayAll, width
 	if some := chosen + 10*vectors + 2; some < cost {
 		best, cost = wayChosen, some

@@ -120,8 +120,8 @@ func (hb *histogramBuilder) ownFeatures() (lo, hi int) {
 func (hb *histogramBuilder) sumTotal(h histogram) sums {
 	gh := make([]int64, 2)
 	for b := hb.offset[hb.features[0]]; b < hb.offset[hb.features[0]+1]; b++ {
-		g, h := h.binSums(b, hb.kernel.pack)
-		gh[0], gh[1] = gh[0]+g, gh[1]+h
+		gradient, hessian := h.binSums(b, hb.kernel.pack)
+		gh[0], gh[1] = gh[0]+gradient, gh[1]+hessian
 	}
 	hb.data.link.sumWords(gh)
 	return sums{float64(gh[0]), float64(gh[1])}
@@ -185,7 +185,7 @@ func (hb *histogramBuilder) buildPair(rows []uint32, n int, parent histogram, re
 			pair.spaces = append(pair.spaces, &hb.spaces[i])
 		}
 	}
-	hb.used = pair.spaces
+	hb.used = pair.spaces // its memory is used again by the next pair
 	if hb.data.link != nil {
 		hb.collectAll(&pair)
 	}
@@ -274,10 +274,10 @@ func (hb *histogramBuilder) drainWide(space *workspace) {
 	for i, f := range hb.features {
 		from := hb.complete(space, i)
 		to := space.sums[hb.offset[f]:hb.offset[f+1]]
-		for i, w := range from {
+		for b, w := range from {
 			g, h := hb.kernel.pack.sums(w)
-			to[i].g += g
-			to[i].h += h
+			to[b].g += g
+			to[b].h += h
 		}
 		clear(from)
 	}
@@ -342,7 +342,8 @@ func (hb *histogramBuilder) drainPacked(dst []int64, i int, spaces []*workspace)
 func (hb *histogramBuilder) subtract(larger, parent, smaller histogram) {
 	switch {
 	case parent.packed != nil:
-		// Two words can be subtracted as a whole: the difference is the word of the differences of both sums.
+		// Two words can be subtracted as a whole: the difference is the word of the differences of both sums. The
+		// children of a packed leaf are packed, and larger is in this memory.
 		subtractWords(parent.packed, smaller.packed)
 		return
 	case smaller.packed != nil:

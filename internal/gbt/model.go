@@ -65,7 +65,7 @@ func (m *Model) Features() int { return len(m.FeatureNames) }
 func (m *Model) PredictRow(x, out []float64) {
 	clear(out)
 	for i, t := range m.Trees {
-		out[i%len(out)] += t.predict(x)
+		out[i%len(out)] += t.predict(x) // the outputs' trees take turns
 	}
 }
 
@@ -151,7 +151,7 @@ func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 	pool := newPool(threads)
 	defer pool.close()
 	for k := range n {
-		clear(raw)
+		clear(raw) // of the scores of the output before
 		addPredictions(context.Background(), m.outputModel(k).Trees, d.Columns, d.rows(), raw, newWalks(pool))
 		if out == nil {
 			return raw, nil

@@ -184,7 +184,7 @@ func (o *pointwise) residualQuantiles(sets [][]uint32, size []int, raw []float64
 				if raw != nil {
 					y -= raw[r]
 				}
-				all[s][i] = residual{exact.Ordered(y), w}
+				all[s][i] = residual{key: exact.Ordered(y), weight: w}
 			}
 		}
 	})

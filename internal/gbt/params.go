@@ -230,7 +230,7 @@ func (s *paramSpec) setValue(p *Params, value any) error {
 	case *int:
 		x, err = s.whole(value)
 		*field = int(max(x, math.MinInt32)) // max_depth has no least value, and int(-1e300) is not defined
-	case *uint64:
+	case *uint64: // the seed, which is not negative
 		x, err = s.whole(value)
 		*field = uint64(x)
 	}

@@ -68,7 +68,8 @@ func (p *pool) parallel(n, atLeast int, f func(worker, lo, hi int)) {
 		}
 	})
 
-	// Publish the job, then wake the workers.
+	// Publish the job, then wake the workers. remaining is stored last: whoever finds this job's number there sees f, n
+	// and chunks, too.
 	p.f = f
 	p.n = n
 	p.chunks = min(p.size*chunksEach, n/max(atLeast, 1))
@@ -111,7 +112,7 @@ func (p *pool) takeChunks(worker int, job uint32) {
 		if uint32(state>>32) != job || uint32(state) == 0 {
 			return
 		}
-		if p.remaining.CompareAndSwap(state, state-1) {
+		if p.remaining.CompareAndSwap(state, state-1) { // else another goroutine was faster: look again
 			p.run(worker, p.chunks-int(uint32(state)))
 		}
 	}

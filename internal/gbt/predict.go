@@ -161,7 +161,7 @@ func (f *forest) predict(x, out []float64, pool *pool) {
 
 // addValues adds the values of the block's trees to sums, [rows], for the rows in x, [rows x features]. s is memory.
 func (g *treeBlock) addValues(s *batchScratch, x, sums []float64, features int) {
-	if !s.vectors {
+	if !s.vectors { // with vectors, s.few has the answers
 		s.answers = s.answers[:g.answers]
 	}
 	for len(sums) > 0 {
@@ -178,14 +178,14 @@ func (g *treeBlock) addValues(s *batchScratch, x, sums []float64, features int) 
 		// Add the flat part of each tree, or of several at once, and then what is below the exits of the last one.
 		for i := 0; i < len(g.trees); i++ {
 			if s.words == 1 {
-				i += s.addFew(g.trees[i:], n) - 1
+				i += s.addFew(g.trees[i:], n) - 1 // it returns how many it has added; i is now the last of them
 			} else {
 				s.routeRows(&g.trees[i])
 				s.addExits(&g.trees[i])
 			}
 			t := &g.trees[i]
 			switch {
-			case t.rest == nil:
+			case t.rest == nil: // all exits are leaves
 			case t.deep != nil:
 				s.addDeep(t)
 			default:

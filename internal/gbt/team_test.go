@@ -67,6 +67,7 @@ func (s seat) meet(words []int64, take func(all [][]int64)) error {
 		s.changed.Broadcast()
 		return errLeft
 	}
+	// The last one to come makes left the number of workers, for which the others wait.
 	s.words[s.rank] = slices.Clone(words)
 	s.came++
 	if s.came == len(s.words) {
@@ -77,7 +78,7 @@ func (s seat) meet(words []int64, take func(all [][]int64)) error {
 			s.changed.Wait()
 		}
 	}
-	if s.left == 0 {
+	if s.left == 0 { // woken because a worker is gone, and not all have come
 		return errLeft
 	}
 	take(s.words)
@@ -143,7 +144,7 @@ func trainTogether(t *testing.T, d *Data, p Params, opt Options, begin []int, di
 	t.Helper()
 	n := len(begin) - 1
 	seats := newGathering(n)
-	seats[0].(seat).dies = dies
+	seats[0].(seat).dies = dies // of the gathering that all seats share
 	results, errs := make([]*Result, n), make([]error, n)
 	var wg sync.WaitGroup
 	for w := range n {
@@ -185,7 +186,7 @@ func TestAnyDivisionGivesTheSameModel(t *testing.T) {
 		}
 		trial := randomTrial(seed, s)
 		opt := Options{Threads: 1, Shift: float64(seed % 3)}
-		if seed%5 < 3 {
+		if seed%5 < 3 { // with early stopping, by a metric that is the first row's score: any number will do
 			opt.Valid, opt.Eval = &trial.Data, func(raw []float64) (float64, error) { return raw[0], nil }
 			trial.p.EarlyStoppingRound = 1 + int(seed%3)
 		}
@@ -372,7 +373,7 @@ func TestATeamEndsTogether(t *testing.T) {
 		}
 	}
 
-	d.Label[700] = 2
+	d.Label[700] = 2 // the third worker has rows 600 to 899
 	_, errs := trainTogether(t, &d.Data, p, Options{Threads: 1}, []int{0, 300, 600, 900}, -1, nil)
 	for w, want := range []error{ErrTeam, ErrTeam, ErrData} {
 		if !errors.Is(errs[w], want) {

@@ -33,7 +33,8 @@ func (d domain) String() string {
 	return [...]string{"any numbers", "numbers of 0 or more", "numbers above 0", "numbers from 0 to 1"}[d]
 }
 
-// meanLoss is the weighted mean of m.loss. It is an error if a label or a prediction is outside the loss's domain.
+// meanLoss is the weighted mean of m.loss. It is an error if the rows are not valid (checkNumbers), or if a label or a
+// prediction is outside the loss's domain.
 func meanLoss(e *Evaluator, m Metric) (float64, error) {
 	total, err := e.checkNumbers(m)
 	if err != nil {

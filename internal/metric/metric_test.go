@@ -29,7 +29,8 @@ func all(t *testing.T, kinds ...metric.Kind) []metric.Metric {
 }
 
 // rows returns n random rows with labels 0 and 1, of which both occur, probabilities that are right on the whole, and
-// groups of about eight. Predictions take so many distinct values; with 0 all are different. Weights are 0 to 3.
+// groups of about eight. distinct is how many different values the predictions take; with 0 all are different. Weights
+// are whole numbers from 0 to 3.
 func rows(r *rand.Rand, n, distinct int, weighted bool) metric.Input {
 	in := metric.Input{Label: make([]float32, n), Pred: make([]float64, n), Group: make([]uint64, n)}
 	for i := range n {

@@ -29,7 +29,8 @@ func auc(e *Evaluator, m Metric) (float64, error) {
 
 // twicePairs counts the pairs of a row with label 1 and a row with label 0: twice if the 1 is predicted higher, once if
 // both have the same prediction. keys are those of a packed ranking, sorted: the lowest bit is the label, and keys that
-// are equal but for this bit are equal predictions. With fewer than 2^32 rows the count stays below 2^63.
+// are equal but for this bit are equal predictions. The count is at most twice (rows / 2)^2, which
+// with fewer than 2^32 rows is below 2^63.
 func twicePairs(keys []uint64) uint64 {
 	var area, above, pos, neg uint64
 	value := keys[0] >> 1
@@ -152,7 +153,7 @@ func calibrationError(e *Evaluator, m Metric) (float64, error) {
 		above += s.weight()
 	}
 
-	flush()
+	flush() // the last bin
 	return all.value() / total, nil
 }
 
@@ -253,7 +254,7 @@ func (e *Evaluator) eachGroup(m Metric, use func(value, weight float64)) error {
 		}
 	}
 
-	// Sort the rows by group. Without an argument, a metric looks at all places.
+	// Sort the rows by group, a number of 64 bits. Without an argument, a metric looks at all places.
 	places := cmp.Or(m.k.count, len(e.in.Pred))
 	g := &e.groups
 	g.rows.sortNumbers(len(e.in.Group), 64, func(i int) uint64 { return e.in.Group[i] })
@@ -278,7 +279,7 @@ func (g *groups) takeGroup(in Input, rows []uint32) (weight float64) {
 	g.scored = g.scored[:0]
 	g.gains = g.gains[:0]
 
-	weight = float64(len(rows))
+	weight = float64(len(rows)) // their sum until the mean is made; without weights, each row counts 1
 	if in.Weight != nil {
 		weight = 0
 	}
@@ -293,6 +294,7 @@ func (g *groups) takeGroup(in Input, rows []uint32) (weight float64) {
 	}
 	weight /= float64(len(rows))
 
+	// Equal predictions are in the order of their gains, so that the order of the table does not affect any rounding.
 	slices.SortFunc(g.scored, func(a, b scored) int {
 		return cmp.Or(cmp.Compare(b.pred, a.pred), cmp.Compare(b.gain, a.gain))
 	})

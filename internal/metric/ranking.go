@@ -108,6 +108,7 @@ func (r *ranking) sortKeys() {
 		return
 	}
 
+	// The sort is stable: sorting by the low bits and then by the high ones sorts by both.
 	high := max(r.width-passes*digitBits, low)
 	r.sortByBits(high, r.width)
 	if high > low && !r.finish(high) {
@@ -119,7 +120,7 @@ func (r *ranking) sortKeys() {
 // sortByBits sorts stably by the bits first <= b < last of the keys, at most passes*digitBits of them. The last digit
 // may reach beyond last. That does no harm: the bits there are 0, or the caller sorts by them afterwards.
 func (r *ranking) sortByBits(first, last int) {
-	used := (last - first + digitBits - 1) / digitBits
+	used := (last - first + digitBits - 1) / digitBits // how many of the passes are needed
 	r.count(first)
 
 	for pass := range used {

@@ -76,7 +76,8 @@ func neededTables(e *dataset.Encoding, thresholds [][]float64) (needed, exact []
 		exact[d.Table] = exact[d.Table] || d.What == dataset.DeriveRecency
 	}
 
-	// A table falls back to an earlier one (BackOff), so go from the last to the first.
+	// A table falls back to an earlier one (BackOff, -1 if to none), so go from the last to the first. An unseen level
+	// then gets the rate of the other table's level, which is not the same for all rows: both keep all levels.
 	for i := len(e.Tables) - 1; i >= 0; i-- {
 		if up := e.Tables[i].BackOff; needed[i] && up >= 0 {
 			needed[up], exact[up], exact[i] = true, true, true

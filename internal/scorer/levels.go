@@ -45,7 +45,7 @@ func mapLevels(ctx context.Context, r *registry.Registry, v registry.Version, ca
 		now := time.Now()
 		_ = os.Chtimes(path, now, now) // if this fails, the cache cannot be written, and so is not swept either
 		l, err := dataset.OpenLevels(path, e.Tables)
-		if !errors.Is(err, fs.ErrNotExist) {
+		if !errors.Is(err, fs.ErrNotExist) { // else it was removed meanwhile
 			return l, err
 		}
 	}
@@ -97,7 +97,7 @@ func sweepCache(cache, inUse string, now time.Time) {
 	for _, f := range files {
 		held += f.info.Size()
 		if f.path != inUse && (held > cacheBytes || now.Sub(f.info.ModTime()) > cacheAge) {
-			held -= f.info.Size()
+			held -= f.info.Size() // so a smaller file, used even longer ago, may still fit
 			os.Remove(f.path)
 		}
 	}
