@@ -199,6 +199,7 @@ func (a *axis) multiply(x, factor float64) (u float64, ok bool) {
 	was, _ := a.positionOf(x)
 	u, ok = a.positionOf(x * factor)
 	if ok && a.step > 0 && a.value(u) == a.value(was) {
+		// The sign is that of the move. It is right for x = 0, too: the product is -0 for a factor below 1.
 		if u, ok = a.positionOf(x + math.Copysign(a.step, x*(factor-1))); !ok { // 0 has no logarithm: stay
 			return was, true
 		}

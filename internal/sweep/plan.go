@@ -324,7 +324,7 @@ func (p *Plan) unmarshal(data []byte) error {
 	if err == nil {
 		return nil
 	}
-	*p = Plan{unknown: err}
+	*p = Plan{unknown: err} // without what was decoded up to the error
 	return json.Unmarshal(data, p)
 }
 

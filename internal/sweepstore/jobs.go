@@ -46,7 +46,7 @@ func (c Course) Current() int {
 
 // Numbers returns the numbers of the sweep's jobs, ascending.
 func (c Course) Numbers() []int {
-	numbers := []int{0}
+	numbers := []int{0} // the plan's own job, which has no record
 	for _, r := range c {
 		numbers = append(numbers, r.Number)
 	}

@@ -105,7 +105,7 @@ func (e *Evidence) usualDifference() float64 {
 	if len(e.Gains) < fewGains {
 		return 2 * sweep.DefaultMargin
 	}
-	sizes := slices.Clone(e.Gains[:min(len(e.Gains), 14)])
+	sizes := slices.Clone(e.Gains[:min(len(e.Gains), 14)]) // those of the newest versions come first
 	slices.Sort(sizes)
 	return 5 * sizes[len(sizes)/2]
 }

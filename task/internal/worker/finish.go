@@ -192,7 +192,7 @@ func (w *Worker) remember(result *sweep.Result) {
 	switch {
 	case w.plan.Folds != nil:
 		w.known.results[result.Trial] = *result
-	case w.plan.Open():
+	case w.plan.Open(): // results of any other plan are read once they are needed: see board
 		w.trials.SeenResult(w.known.seen, result)
 	}
 }
