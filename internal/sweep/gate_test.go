@@ -89,7 +89,8 @@ func TestVerdicts(t *testing.T) {
 
 // TestCaution: where the predictions of a promoted version add up to more or less than the labels, beyond chance but
 // within the gate's limit, the reason begins with that. It does not where the interval includes 1, and for a version
-// that was not promoted. The cases are ratios of predictions and labels with their intervals.
+// that was not promoted. The cases are ratios of predictions and labels with their intervals. The second check of the
+// calibration is that on rows of earlier nights, which does not count.
 func TestCaution(t *testing.T) {
 	for _, tc := range []struct {
 		promoted         bool

@@ -329,7 +329,7 @@ func TestGateAgainstTheChampion(t *testing.T) {
 	if c := first.mustConclude(t); !c.Gate.Promoted {
 		t.Fatalf("the first version: gate %+v; want it promoted", c.Gate)
 	}
-	// A worse model, from a dataset with other categories and fewer rows, on another day.
+	// A worse model: a single tree of two leaves, from another table.
 	worse := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{2}, trees: 1,
 		table: datasettestOptions(20_000, 9)})
 	c := worse.mustConclude(t)

@@ -474,7 +474,7 @@ func TestAFirstVersionBeatsAConstant(t *testing.T) {
 				e.Tonight.New = append(e.Tonight.New, knows*label+(1-knows)*4*r.Float64())
 				if m.Kind == metric.Ranking {
 					e.Tonight.Group = append(e.Tonight.Group, uint64(i/10))
-					e.Tonight.New[i] = (2*knows - 1) * label
+					e.Tonight.New[i] = (2*knows - 1) * label // in the labels' order, or in reverse
 				}
 			}
 			e.Shares = even
