@@ -240,6 +240,7 @@ func TestEncodeAnotherSample(t *testing.T) {
 		t.Fatalf("zip is %s, then %s; the test needs it categorical, then numeric", old.feature(t, "zip").Kind,
 			now.feature(t, "zip").Kind)
 	}
+	// The categories are 01234, 5 and 77, of ten rows each, and Ulm and Bonn, as Ulm is the more frequent.
 	data := must.Get(json.Marshal(old.Manifest.Encoding()))(t)
 	e := must.Get(dataset.DecodeEncoding(data))(t)
 	got := must.Get(mustEncode(t, e, old.levels(t)).EncodeSample(now.sample(t)))(t)

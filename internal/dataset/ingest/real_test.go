@@ -224,7 +224,8 @@ func checkSample(t *testing.T, s *staged, enc *cell.Encoder) {
 			}
 			x := values[i*width+j]
 			if got, want := features[j].BinOfNumber(x), split.Columns[j][row]; got != want {
-				t.Fatalf("sampled row %d, %s: value %v in bin %d, staged in %d", row, features[j].Name, x, got, want)
+				t.Fatalf("sampled row %d, %s: value %v in bin %d, staged in %d; want the same", row,
+					features[j].Name, x, got, want)
 			}
 			if split.RowMajor[int(row)*width+j] != split.Columns[j][row] {
 				t.Fatalf("row %d, %s: got bin %d in the row, %d in the column; want the same", row, features[j].Name,

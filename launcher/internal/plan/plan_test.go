@@ -255,7 +255,8 @@ func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
 
 // TestSizing: tasks per machine are limited by vCPUs, trials, memory, Batch or the spec, and the plan names the limit
 // that applies. A machine on which nothing fits, or that does not exist, is refused. The dataset has 11 GiB, and
-// n2-highmem-64 512 GiB of memory and 64 vCPUs.
+// n2-highmem-64 512 GiB of memory and 64 vCPUs. Unless a case says otherwise, there are 8 trials of 4 threads each.
+//
 // The machine of each case that is not refused has 64 vCPUs, with which Google gives 8 local SSDs at least.
 func TestSizing(t *testing.T) {
 	for name, tc := range map[string]struct {
