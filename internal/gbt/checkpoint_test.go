@@ -51,8 +51,9 @@ func noisyRating(seed uint64) func([]float64) (float64, error) {
 
 var errKilled = errors.New("killed")
 
-// killed trains up to a random moment (before a tree, after it, or within it by the end of its context) and returns the
-// bytes of the last checkpoint saved, or of the one it resumed from; nil if there is none.
+// killed trains up to a random moment (before a tree, after it, or within it by the end of its context), from the
+// checkpoint from unless that is nil. It returns the bytes of the last checkpoint saved, or else from, and the result;
+// that is nil unless the training finished before the moment came.
 func killed(t testing.TB, rng *rand.Rand, d *Data, p Params, opt Options, from []byte) ([]byte, *Result) {
 	t.Helper()
 	kept := from
@@ -96,7 +97,8 @@ func killed(t testing.TB, rng *rand.Rand, d *Data, p Params, opt Options, from [
 	return kept, res
 }
 
-// checkpointed trains up to a number of trees and returns the checkpoint there.
+// checkpointed trains up to a number of trees, one per round, and returns the checkpoint there. The training must have
+// more trees.
 func checkpointed(t testing.TB, d *Data, p Params, opt Options, trees int) *Checkpoint {
 	t.Helper()
 	var last *Checkpoint
@@ -193,6 +195,8 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 			t.Errorf("%s: got error %v; want a checkpoint of another run, and %q", name, err, tc.says)
 		}
 	}
+
+	// The same run again, with three threads.
 	d, p, opt = fresh()
 	opt.Resume, opt.Threads = c, 3
 	mustTrain(t, &d.Data, p, opt)
@@ -270,7 +274,7 @@ func seal(data []byte) []byte {
 
 // TestCutAtAnyTree: a training that is ended at any tree gives a model of the first trees of the whole training, with
 // early stopping up to the best of these, which the library leaves reads and predicts with, too. It is ended in three
-// ways: by ErrLimit from OnTree, by a deadline within the next tree, and by a deadline that has passed when it is
+// ways: by ErrLimit from OnTree, by a deadline that passes before the next tree, and by one that has passed when it is
 // resumed. If it is ended before the first tree, there is no model but ErrLimit.
 func TestCutAtAnyTree(t *testing.T) {
 	d := randomTable(tableSpec{rows: 2000, numerical: 5, categorical: 2, bins: 40, missing: 0.1, seed: 9})
@@ -317,6 +321,7 @@ func TestCutAtAnyTree(t *testing.T) {
 			checkAgainstLeaves(t, got.Model, v, raw)
 		}
 
+		// End it at each tree but the last, in each of the three ways.
 		for k := 1; k < len(best); k++ {
 			cut := opt
 			cut.Checkpoint = nil
@@ -330,7 +335,8 @@ func TestCutAtAnyTree(t *testing.T) {
 			check("by ErrLimit", k, told, err)
 
 			synctest.Test(t, func(t *testing.T) {
-				// a pool of one: several would poll, and time stand still
+				// The deadline passes while OnTree waits after tree k. The pool has one goroutine: several would poll,
+				// and the bubble's time stand still.
 				cut.Threads, cut.Deadline = 1, time.Now().Add(time.Duration(k)*time.Minute-time.Second)
 				cut.OnTree = func(Progress) error {
 					<-time.After(time.Minute) // a tree takes a minute of the bubble's time

@@ -84,7 +84,7 @@ func (w *watch) checkShape(t *Tree) error {
 // the leaf to which the tree sends it, by its bins and by its raw values.
 func (w *watch) checkRows(t *Tree) error {
 	out, used := w.grow.order[w.bag:], usedRows(w.data)
-	places := map[*uint32]int{} // in both arrays, and their owner
+	places := map[*uint32]int{} // by place in the grower's order and spare, the leaf that has it
 	all := slices.Clone(out)
 	for i, l := range w.grow.leaves {
 		if len(l.rows) < 1 || len(l.spare) != len(l.rows) {
@@ -231,7 +231,7 @@ func near(a, b, scale float64) bool { return math.Abs(a-b) <= 1e-9*(math.Abs(a)+
 // checkNodes checks every node's split against its rules and gain, and every value against its sums.
 func (w *watch) checkNodes(t *Tree) error {
 	bias := 0.0
-	if len(w.trees) == 1 {
+	if len(w.trees) == 1 { // the first tree's values contain the initial constant
 		bias = w.Bias
 	}
 	rate := w.p.LearningRate

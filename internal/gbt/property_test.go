@@ -72,7 +72,7 @@ func randomTrial(seed uint64, s size) *trial {
 	return t
 }
 
-// rowMajor makes the rows of columns, and columnMajor the columns of rows.
+// rowMajor returns the rows of a table given column by column.
 func rowMajor(columns [][]byte) []byte {
 	rows := make([]byte, len(columns)*len(columns[0]))
 	for f, column := range columns {
@@ -318,7 +318,8 @@ func (t *trial) spoilUnused(seed uint64) {
 	t.RowMajor = rowMajor(t.Columns)
 }
 
-// firstDifference shows where two texts diverge.
+// firstDifference shows where two model texts diverge, by line. Lines with the sizes of trees follow from others, and
+// are left out.
 func firstDifference(got, want []byte) string {
 	a, b := bytes.Split(got, []byte("\n")), bytes.Split(want, []byte("\n"))
 	for i := range min(len(a), len(b)) {
@@ -364,7 +365,7 @@ func TestTrialsAreWorthTheirTime(t *testing.T) {
 			for i, d := range tree.Decision {
 				if d&decisionCategorical != 0 {
 					categorical++
-				} else if tree.Threshold[i] == math.MaxFloat64 {
+				} else if tree.Threshold[i] == math.MaxFloat64 { // all present values go left
 					missing++
 				}
 			}
