@@ -12,7 +12,7 @@ import (
 type Derived struct {
 	What  Derivation `json:"what"`
 	Table int        `json:"table"` // of rate, count and recency: index of the level table; -1 otherwise
-	// of hour and weekday: the time; of recency: the row's time; of age: the row's time, then the earlier one
+	// of hour and weekday: the time; of recency: the row's time; of age: the row's time, then the other
 	Of []Part `json:"of,omitempty" max:"4"`
 }
 

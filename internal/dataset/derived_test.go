@@ -50,6 +50,8 @@ func derivedManifest(tb testing.TB) *Manifest {
 	m.Features, m.Tables = append(m.Features, features...), tables
 	m.Format, m.Negatives, m.Thinned = FormatDerived, 0.25, 300
 	m.Order = &Ordering{By: OrderTime, Column: "at", DelaySeconds: 3600, Copies: 1}
+
+	// A levels file is listed before the sample. Its size and checksums are the sample's, since no file is read.
 	levels := m.Files[len(m.Files)-1]
 	levels.Name = LevelsFile
 	m.Files = slices.Insert(m.Files, len(m.Files)-1, levels)

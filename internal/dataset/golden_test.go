@@ -422,6 +422,8 @@ type damagedFile struct {
 // damagedLevels returns levels files that are laid out well, but do not have what two tables of 70 and 30 levels need,
 // of which the second has recency. l has the right levels.
 func damagedLevels(l *Levels) map[string]damagedFile {
+	// as returns a file of zeros whose columns are changed from hash, sum, rows, weight and last. with returns a file
+	// of changed levels.
 	fields := levelFields(true, true)
 	as := func(change func(fields []arrowField) []arrowField) []byte {
 		layout := newLayout(change(slices.Clone(fields)), nil, int64(l.Len()), nil)

@@ -40,7 +40,7 @@ func FindBounds(all []Distinct, bins int, zeroApart bool) []float64 {
 	left := 0
 	if n > 0 {
 		left = int(math.Round(float64(n) / float64(n+p) * float64(bins-1)))
-		left = max(1, min(left, bins-1-min(1, len(positive))))
+		left = max(1, min(left, bins-1-min(1, len(positive)))) // without the bins of zero and of positive values
 	}
 
 	var bounds []float64 // none if all values are zero

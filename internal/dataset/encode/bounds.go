@@ -158,7 +158,7 @@ func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64) []float64 
 		level := rows[i].levels[k]
 		slot, free := seen.findSlot(level)
 		if slot == absent {
-			seen.add(level, free)
+			seen.add(level, free) // newTable has made room for all rows
 			slot = free
 		}
 		at[i] = slot
@@ -171,14 +171,14 @@ func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64) []float64 
 	table := dataset.LevelTable{Strength: m.c.Keys[k].Strength}
 	for i := range rows {
 		s := seen.slots[at[i]]
-		hash := Mix(rows[i].hash + uint64(k))
+		hash := Mix(rows[i].hash + uint64(k)) // other random bits for each key
 
 		// Of a rare level the sample has only a few of its rows, and so a rate that is too extreme. Use a random level
 		// that was counted exactly instead. A sample that is all of train needs no replacement.
 		if !whole && s.rows < frequent && len(counted) > 0 {
 			s = counted[hash%uint64(len(counted))]
 		}
-		if rows[i].hash&1 == 1 { // half of the rows, as rows of train
+		if rows[i].hash&1 == 1 { // half of the rows, the same for every key, as rows of train
 			s = s.drawSome(hash)
 		}
 		prior := m.Prior(k)

@@ -273,7 +273,8 @@ func (f *filler) processKey(k, from, to, end int, train bool) {
 
 	f.addSeen(k, next, end)
 	f.binKey(k, from, to)
-	if train && f.m.layout.group >= 0 && f.m.c.Keys[k].Count { // by group, a block has all rows of its groups
+	if train && f.m.layout.group >= 0 && f.m.c.Keys[k].Count {
+		// By group, a block has all rows of its groups, and the rows of one have the same order.
 		f.groupRows[k] = countInGroup(f.asked.order, f.numbers[k], f.groupRows[k])
 	}
 }

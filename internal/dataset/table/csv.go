@@ -68,6 +68,8 @@ func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 	// A first column without a name is pandas' index if its first two rows count from 0 or 1. An error in these rows is
 	// ignored here: it comes again when the rows are read.
 	if s.header && len(first) > 1 && strings.Trim(first[0], " \t") == "" {
+		// from is the first row's first field, or nothing where there is no row. It is kept apart, since the next call
+		// reuses the slice.
 		one, _ := r.nextRecord()
 		from := strings.Join(one[:min(1, len(one))], "")
 		two, _ := r.nextRecord()

@@ -56,7 +56,7 @@ func (j *JSON) EachKey(use func(key string) error) error {
 		return j.Broken("", `an object such as {"column": value}`)
 	}
 	j.At++
-	for first := true; ; first = false {
+	for first := true; ; first = false { // whether no pair has been read yet
 		// What ends the object or the pair before.
 		switch c := j.Peek(); {
 		case c == '}':

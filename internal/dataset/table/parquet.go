@@ -82,7 +82,7 @@ func openParquet(f File, threads int) (*parquetSource, error) {
 		sum := int64(0)
 		for i := range r.NumRowGroups() {
 			n := r.RowGroup(i).NumRows()
-			if n < 0 || sum > s.rows {
+			if n < 0 || sum > s.rows { // at once, before sum can overflow
 				return fmt.Errorf("row group %d has %d rows", i, n)
 			}
 			sum += n

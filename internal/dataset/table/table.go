@@ -84,6 +84,7 @@ func (b *Batch) Row(i int) int64 {
 
 // ErrorAt returns an *InputError about row i of the batch.
 func (b *Batch) ErrorAt(i int, column, format string, args ...any) error {
+	// b.First counts from the table's first row, b.firstInFile from the file's.
 	e := &InputError{File: b.File, Row: b.Row(i) - b.First + b.firstInFile + 1, Column: column,
 		Msg: fmt.Sprintf(format, args...)}
 	if b.Lines != nil {
@@ -92,7 +93,8 @@ func (b *Batch) ErrorAt(i int, column, format string, args ...any) error {
 	return e
 }
 
-// Keep returns a batch of only the rows at the given places. b itself stays as it is.
+// Keep returns a batch of only the rows at the given places, each once; that is b itself if it is all of them. b stays
+// as it is.
 func (b *Batch) Keep(places []int32) *Batch {
 	if len(places) == b.Rows {
 		return b
