@@ -194,6 +194,19 @@ func (n *network) zipf(count int, skew float64) int {
 	return int(float64(count) * math.Pow(n.rng.Float64(), skew))
 }
 
+// setNumber sets row r of a column of numbers, or leaves it out if it is missing.
+func setNumber(c *dataset.Values, r int, v float64, missing bool) {
+	c.Null[r] = missing
+	if missing {
+		v = math.NaN()
+	}
+	if c.Type == dataset.Float {
+		c.Float[r] = v
+	} else if !missing {
+		c.Int[r] = int64(v)
+	}
+}
+
 // makeRow draws one impression into row r of the batch. day is how much of the observed fortnight has passed, from 0 to
 // 1. The order of the draws is part of the example.
 func (n *network) makeRow(b *table.Batch, r int, day float64) {
@@ -201,18 +214,7 @@ func (n *network) makeRow(b *table.Batch, r int, day float64) {
 	col := func(name string) *dataset.Values { return b.Column(name) }
 
 	// number and word set a column's value, or leave it out with the probability missing.
-	number := func(name string, v float64, missing float64) {
-		c := col(name)
-		c.Null[r] = rng.Float64() < missing
-		if c.Null[r] {
-			v = math.NaN()
-		}
-		if c.Type == dataset.Float {
-			c.Float[r] = v
-		} else if !c.Null[r] {
-			c.Int[r] = int64(v)
-		}
-	}
+	number := func(name string, v, missing float64) { setNumber(col(name), r, v, rng.Float64() < missing) }
 	word := func(name, v string, missing float64) {
 		if c := col(name); rng.Float64() < missing {
 			c.Null[r] = true

@@ -191,7 +191,8 @@ type goFile struct {
 	test    bool   // its name ends in _test.go
 	ast     *ast.File
 	imports []string // paths of packages
-	lines   int      // of code, see linesOfCode
+	length  int      // lines, with comments and empty ones
+	lines   int      // of code (linesOfCode)
 }
 
 // reporter is the part of *testing.T that the rules use, so that TestRulesBite can see what they report.
@@ -216,8 +217,8 @@ func TestHouse(t *testing.T) {
 		if _, ok := commented[f.dir]; !ok && !f.test {
 			commented[f.dir] = false
 		}
-		if most := 600; f.lines > most && !f.test {
-			t.Errorf("%s: %d lines, expected at most %d", f.path, f.lines, most)
+		if most := 600; f.length > most && !f.test {
+			t.Errorf("%s: %d lines, expected at most %d", f.path, f.length, most)
 		}
 		if f.dir == "." {
 			continue
@@ -557,7 +558,7 @@ func parseSource(name string, data []byte) (goFile, error) {
 	}
 	slash := filepath.ToSlash(name)
 	f := goFile{path: slash, dir: path.Dir(slash), test: strings.HasSuffix(name, "_test.go"), ast: file,
-		lines: linesOfCode(set, file, string(data))}
+		length: strings.Count(string(data), "\n"), lines: linesOfCode(set, file, string(data))}
 	for _, imp := range file.Imports {
 		p, err := strconv.Unquote(imp.Path.Value)
 		if err != nil {

@@ -33,8 +33,8 @@ var ceilings = map[string]int{
 	"internal/dataset":             4145,
 	"internal/dataset/cell":        2238,
 	"internal/dataset/datasettest": 190,
-	"internal/dataset/encode":      2587,
-	"internal/dataset/ingest":      5190,
+	"internal/dataset/encode":      2591,
+	"internal/dataset/ingest":      5195,
 	"internal/dataset/segment":     221,
 	"internal/dataset/table":       3616,
 	"internal/engine":              81,
@@ -72,14 +72,14 @@ var ceilings = map[string]int{
 	"launcher/command":             340,
 	"launcher/internal/bill":       224,
 	"launcher/internal/clean":      469,
-	"launcher/internal/cli":        3535,
+	"launcher/internal/cli":        3538,
 	"launcher/internal/cloudjob":   389,
 	"launcher/internal/console":    232,
 	"launcher/internal/doctor":     525,
 	"launcher/internal/explain":    290,
-	"launcher/internal/draft":      1332,
+	"launcher/internal/draft":      1335,
 	"launcher/internal/plan":       1253,
-	"launcher/internal/predict":    549,
+	"launcher/internal/predict":    554,
 	"launcher/internal/provision":  372,
 	"launcher/internal/quote":      1138,
 	"launcher/internal/report":     1184,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_174
+const maxLines = 89_194
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -48,8 +48,8 @@ func ruleOf(decision uint8) missingRule {
 	return nanIsZero
 }
 
-// compile returns the model in the form for predicting many rows. The model must have one output. It takes about 0.2 µs
-// per node.
+// compile returns the model in the form for predicting many rows. The model must have one output. It takes about 0.2
+// µs per node.
 //
 // Trees are collected into blocks. A block ends with the tree that brings it to treeBlockLimit predicates. The bytes of
 // category tables are counted over all blocks.

@@ -219,7 +219,6 @@ func (p *pass) dealRows(batch *table.Batch) error {
 	if err != nil {
 		return err
 	}
-
 	p.labels = dataset.Resize(p.labels, batch.Rows)
 	if err := s.labels.decodeAll(batch, label, p.labels); err != nil {
 		return err
@@ -236,7 +235,6 @@ func (p *pass) dealRows(batch *table.Batch) error {
 		if part == nil || part.next+len(part.places) >= part.rows {
 			return p.changed()
 		}
-
 		fold, groupHash := s.splitter.foldOf(batch, i, where, key, split, group)
 		part.places = append(part.places, int32(i))
 		part.targets.Label = append(part.targets.Label, y)

@@ -90,7 +90,6 @@ func assignRoles(spec *dataset.Spec, t *table.Table, markers *cell.Markers) (*ro
 			return nil, err
 		}
 	}
-
 	if spec.Split.By == dataset.SplitByClasses {
 		r.split = r.label
 	}
@@ -111,7 +110,6 @@ func assignRoles(spec *dataset.Spec, t *table.Table, markers *cell.Markers) (*ro
 	if err := r.addFeatures(spec, t, taken, need); err != nil {
 		return nil, err
 	}
-
 	if err := r.addDerived(spec); err != nil {
 		return nil, err
 	}

@@ -275,11 +275,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 		fitted.Data = f.data
 	}
 	if f.out != "" {
-		v, err := w.registry.Get(ctx, c.Model, strconv.Itoa(c.Version))
-		if err == nil {
-			err = w.registry.Export(ctx, v, f.out)
-		}
-		if err != nil {
+		if err := exportFit(ctx, w, c, f.out); err != nil {
 			return fmt.Errorf("--out: %w", err)
 		}
 		fitted.Folder = f.out
@@ -290,6 +286,15 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	}
 	w.screen().Fitted(fitted)
 	return nil
+}
+
+// exportFit writes the version that a sweep has registered to the folder of --out.
+func exportFit(ctx context.Context, w *Setup, c *sweep.Conclusion, folder string) error {
+	v, err := w.registry.Get(ctx, c.Model, strconv.Itoa(c.Version))
+	if err != nil {
+		return err
+	}
+	return w.registry.Export(ctx, v, folder)
 }
 
 // addTable adds to a fit's result what staging warned of, and what it took each column of the table for.

@@ -122,20 +122,15 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 			q.Progress(in.Rows)
 		}
 
-		// The contributions: of each row and output, one number per feature and the expected score.
-		var added []float64
-		if q.Contributions || q.Explain > 0 {
-			added = make([]float64, b.Rows*q.Scorer.Model.Outputs()*(q.Scorer.Model.Features()+1))
-			if err := q.Scorer.Model.Contributions(values, added, runtime.GOMAXPROCS(0)); err != nil {
-				return err
-			}
+		added, err := q.contributions(b.Rows, values)
+		if err != nil {
+			return err
 		}
 		if err := out.Write(q.outputBatch(b, raw, predicted, added)); err != nil {
 			return fmt.Errorf("write %s: %w", q.Out, err)
 		}
 		return nil
 	})
-
 	if err != nil {
 		return nil, err
 	}
@@ -149,6 +144,17 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 		return nil, fmt.Errorf("write %s: %w", q.Out, err)
 	}
 	return done, pending.Commit()
+}
+
+// contributions returns, for each of so many encoded rows and each output, one number per feature and the expected
+// score; nil if neither contributions nor explanations are asked for.
+func (q *Request) contributions(rows int, values []float64) ([]float64, error) {
+	if !q.Contributions && q.Explain == 0 {
+		return nil, nil
+	}
+	model := q.Scorer.Model
+	added := make([]float64, rows*model.Outputs()*(model.Features()+1))
+	return added, model.Contributions(values, added, runtime.GOMAXPROCS(0))
 }
 
 // batchRows returns how many rows are scored at once, if so many columns are read and written: fewer of wide tables,
