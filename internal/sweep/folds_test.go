@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -241,10 +242,9 @@ func TestBoardOfConfigurations(t *testing.T) {
 	results = append(results, rate(p, 9, 0.9, 40, 300), rate(p, 10, 0.8, 10, 100))
 	b := sweep.MakeBoard(p, results)
 	slices.Reverse(results)
-	if again := sweep.MakeBoard(p, results); fmt.Sprint(again.Configurations) == "" ||
-		again.Configurations[0].Configuration != b.Configurations[0].Configuration {
-		t.Errorf("with the results in reverse the configurations are %+v, want %d first", again.Configurations,
-			b.Configurations[0].Configuration)
+	if again := sweep.MakeBoard(p, results); !reflect.DeepEqual(again.Configurations, b.Configurations) {
+		t.Errorf("with the results in reverse the configurations are %+v, want %+v", again.Configurations,
+			b.Configurations)
 	}
 
 	first, second, third := b.Configurations[0], b.Configurations[1], b.Configurations[2]
