@@ -241,8 +241,9 @@ func TestBoardOfConfigurations(t *testing.T) {
 	}
 	results = append(results, rate(p, 9, 0.9, 40, 300), rate(p, 10, 0.8, 10, 100))
 	b := sweep.MakeBoard(p, results)
-	slices.Reverse(results)
-	if again := sweep.MakeBoard(p, results); !reflect.DeepEqual(again.Configurations, b.Configurations) {
+	reversed := slices.Clone(results) // the board's scores point into results
+	slices.Reverse(reversed)
+	if again := sweep.MakeBoard(p, reversed); !reflect.DeepEqual(again.Configurations, b.Configurations) {
 		t.Errorf("with the results in reverse the configurations are %+v, want %+v", again.Configurations,
 			b.Configurations)
 	}
