@@ -408,7 +408,7 @@ func chaosClasses() []chaosClass {
 		return func(r *rand.Rand, s *chaosScript) {
 			for range 1 + r.IntN(3) {
 				match := []string{"claims/*", "checkpoints/**", "heartbeats/*", "result.json", "attempts/**",
-					"releases/*"}[r.IntN(5)]
+					"releases/*"}[r.IntN(6)]
 				s.add(key, `match: "sweeps/*/trials/*/%s", times: %d%s`, match, 1+r.IntN(3), more)
 			}
 			match := []string{"sweeps/*/ending.json", "sweeps/*/conclusion.json", "registry/**"}[r.IntN(3)]

@@ -48,7 +48,7 @@ var ceilings = map[string]int{
 	"internal/must":                22,
 	"internal/nights":              3476,
 	"internal/nights/nightstest":   884,
-	"internal/notify":              429,
+	"internal/notify":              440,
 	"internal/page":                2219,
 	"internal/page/pagetest":       314,
 	"internal/page/plot":           494,
@@ -59,7 +59,7 @@ var ceilings = map[string]int{
 	"internal/protocol":            802,
 	"internal/random":              9,
 	"internal/registry":            1953,
-	"internal/scorer":              544,
+	"internal/scorer":              549,
 	"internal/search":              3334,
 	"internal/slurm":               517,
 	"internal/strictjson":          257,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_194
+const maxLines = 89_210
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -70,19 +70,31 @@ func (c *webhook) send(ctx context.Context, m *VerdictMessage) error {
 	}
 	pauses := &backoff.ExponentialBackOff{InitialInterval: c.pause, RandomizationFactor: 0.3, Multiplier: 2,
 		MaxInterval: maxPause}
-	_, err = backoff.Retry(ctx, func() (struct{}, error) { return struct{}{}, c.post(ctx, m.ID, body) },
-		backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(retryFor))
+	var last error
+	_, err = backoff.Retry(ctx, func() (struct{}, error) {
+		last = c.post(ctx, m.ID, body)
+		var asked *pauseError
+		if errors.As(last, &asked) {
+			return struct{}{}, backoff.RetryAfter(asked.seconds)
+		}
+		return struct{}{}, last
+	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(retryFor))
 
-	// The last answer asked for a pause that is longer than the time left. The error does not say its status; 429 is
-	// the usual one.
-	var asked *backoff.RetryAfterError
-	if errors.As(err, &asked) {
-		err = statusError(http.StatusTooManyRequests)
+	// The last answer asked for a pause that is longer than the time left. Retry's error does not say its status.
+	var tooLong *backoff.RetryAfterError
+	if errors.As(err, &tooLong) {
+		err = last
 	}
 	if err != nil {
 		return fmt.Errorf("post to the webhook: %w", err)
 	}
 	return nil
+}
+
+// pauseError is of an answer that asks for a pause before the next attempt.
+type pauseError struct {
+	error
+	seconds int // at least 1
 }
 
 // statusError returns the error about an answer with a status other than 2xx, with advice if a person has to act.
@@ -103,8 +115,8 @@ func mayPass(status int) bool {
 }
 
 // post makes one attempt. id, the message's, lets the receiver recognise a repeated message. The error is a
-// backoff.PermanentError if another attempt would end alike, and a RetryAfterError if the answer asks for a pause. It
-// never contains the address, which is a secret.
+// backoff.PermanentError if another attempt would end alike, and a pauseError if the answer asks for a pause. It never
+// contains the address, which is a secret.
 func (c *webhook) post(ctx context.Context, id string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
 	defer cancel()
@@ -130,7 +142,7 @@ func (c *webhook) post(ctx context.Context, id string, body []byte) error {
 		return backoff.Permanent(statusError(answer.StatusCode))
 	}
 	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {
-		return backoff.RetryAfter(seconds)
+		return &pauseError{statusError(answer.StatusCode), seconds}
 	}
 	return statusError(answer.StatusCode)
 }

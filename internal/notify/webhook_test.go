@@ -113,6 +113,22 @@ func TestAgainWhereItHelps(t *testing.T) {
 	}
 }
 
+// TestTooLongAPause: an answer that asks for an hour's pause, which is longer than all attempts may take, is the last
+// one. The error says its status.
+func TestTooLongAPause(t *testing.T) {
+	asked := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(s.Close)
+	err := client(t, s.URL, WebhookSlack).send(t.Context(), &message)
+	if err == nil || !strings.Contains(err.Error(), "503 Service Unavailable") || asked != 1 {
+		t.Errorf("%d requests, error %v; want 1 request, and an error that says 503", asked, err)
+	}
+}
+
 // TestNobodyThere: if the connection is refused, the error says so without the address.
 func TestNobodyThere(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())

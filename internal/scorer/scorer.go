@@ -79,7 +79,7 @@ func New(m *gbt.Model, calibrator *calibrate.Calibrator, features *dataset.Encod
 // is missing or damaged or the files do not belong together, the error is of kind Damaged. Other errors are those of
 // storage.
 func Open(ctx context.Context, r *registry.Registry, v registry.Version) (*Scorer, error) {
-	return openFiles(ctx, r, v, FileModel, FileFeatures, FileCalibrator, FileLevels)
+	return openFiles(ctx, r, v, registered)
 }
 
 // OpenJudged is Open for the judged model of a version, which has not seen the test rows.
@@ -87,7 +87,8 @@ func OpenJudged(ctx context.Context, r *registry.Registry, v registry.Version) (
 	if JudgedModel(v) == FileModel {
 		return Open(ctx, r, v)
 	}
-	return openFiles(ctx, r, v, FileJudgedModel, FileJudgedFeatures, FileJudgedCalibrator, FileJudgedLevels)
+	return openFiles(ctx, r, v, fileNames{model: FileJudgedModel, features: FileJudgedFeatures,
+		calibrator: FileJudgedCalibrator, levels: FileJudgedLevels})
 }
 
 // JudgedModel returns the name of the file with the judged model: FileModel, unless that comes from a final training.
@@ -98,15 +99,23 @@ func JudgedModel(v registry.Version) string {
 	return FileModel
 }
 
+// fileNames are the names of a model's files in a version.
+type fileNames struct {
+	model, features    string
+	calibrator, levels string // of files that a version need not have
+}
+
+// registered are the names of the files of the model that a version serves.
+var registered = fileNames{model: FileModel, features: FileFeatures, calibrator: FileCalibrator, levels: FileLevels}
+
 // openFiles returns a scorer made from the files of a version with these names. The levels are read into memory. If the
 // version has no file of levels, the scorer has none.
-func openFiles(ctx context.Context, r *registry.Registry, v registry.Version, model, features, calibrator,
-	levels string) (*Scorer, error) {
-	return openScorer(ctx, r, v, model, features, calibrator, func(e *dataset.Encoding) (*dataset.Levels, error) {
-		if _, ok := v.File(levels); !ok {
+func openFiles(ctx context.Context, r *registry.Registry, v registry.Version, names fileNames) (*Scorer, error) {
+	return openScorer(ctx, r, v, names, func(e *dataset.Encoding) (*dataset.Levels, error) {
+		if _, ok := v.File(names.levels); !ok {
 			return nil, nil
 		}
-		data, err := r.ReadFile(ctx, v, levels)
+		data, err := r.ReadFile(ctx, v, names.levels)
 		if err != nil {
 			return nil, err
 		}
@@ -117,13 +126,13 @@ func openFiles(ctx context.Context, r *registry.Registry, v registry.Version, mo
 // OpenMapped is Open, but maps the version's levels from a file in the folder cache, to which it writes them first if
 // they are not there. If the folder cannot be written, the levels are read into memory.
 func OpenMapped(ctx context.Context, r *registry.Registry, v registry.Version, cache string) (*Scorer, error) {
-	return openScorer(ctx, r, v, FileModel, FileFeatures, FileCalibrator,
+	return openScorer(ctx, r, v, registered,
 		func(e *dataset.Encoding) (*dataset.Levels, error) { return mapLevels(ctx, r, v, cache, e) })
 }
 
 // openScorer reads the files of a version with these names, checks that they belong together, and returns the scorer.
 // openLevels returns the levels for the encoding, or nil. Errors are as of Open.
-func openScorer(ctx context.Context, r *registry.Registry, v registry.Version, model, encoding, calibrator string,
+func openScorer(ctx context.Context, r *registry.Registry, v registry.Version, names fileNames,
 	openLevels func(*dataset.Encoding) (*dataset.Levels, error)) (*Scorer, error) {
 	unfit := func(err error) error {
 		return problem.Wrap(problem.Damaged, err, "version %d of model %s cannot predict", v.Number, v.Model)
@@ -131,8 +140,8 @@ func openScorer(ctx context.Context, r *registry.Registry, v registry.Version, m
 
 	// Read the files. Two of them may be missing.
 	files := map[string][]byte{}
-	for _, name := range []string{model, encoding, calibrator, FileInputs} {
-		if _, ok := v.File(name); !ok && (name == calibrator || name == FileInputs) {
+	for _, name := range []string{names.model, names.features, names.calibrator, FileInputs} {
+		if _, ok := v.File(name); !ok && (name == names.calibrator || name == FileInputs) {
 			continue
 		}
 		data, err := r.ReadFile(ctx, v, name)
@@ -143,20 +152,20 @@ func openScorer(ctx context.Context, r *registry.Registry, v registry.Version, m
 	}
 
 	// Decode them.
-	m, err := gbt.ReadModel(bytes.NewReader(files[model]))
+	m, err := gbt.ReadModel(bytes.NewReader(files[names.model]))
 	if err != nil {
-		return nil, unfit(fmt.Errorf("%s: %w", model, err))
+		return nil, unfit(fmt.Errorf("%s: %w", names.model, err))
 	}
 
-	features, err := dataset.DecodeEncoding(files[encoding])
+	features, err := dataset.DecodeEncoding(files[names.features])
 	if err != nil {
-		return nil, unfit(fmt.Errorf("%s: %w", encoding, err))
+		return nil, unfit(fmt.Errorf("%s: %w", names.features, err))
 	}
 
 	var c *calibrate.Calibrator
-	if text := files[calibrator]; text != nil {
+	if text := files[names.calibrator]; text != nil {
 		if c, err = calibrate.Decode(text); err != nil {
-			return nil, unfit(fmt.Errorf("%s: %w", calibrator, err))
+			return nil, unfit(fmt.Errorf("%s: %w", names.calibrator, err))
 		}
 	}
 
@@ -168,7 +177,7 @@ func openScorer(ctx context.Context, r *registry.Registry, v registry.Version, m
 	// Put them together. From here on, an error closes the levels, which may be nil.
 	s, err := New(m, c, features, levels)
 	if err == nil {
-		err = s.checkTogether()
+		err = s.checkTogether(names)
 	}
 	if err != nil {
 		return nil, unfit(errors.Join(err, levels.Close()))

@@ -84,21 +84,45 @@ func put(t *testing.T, s blob.Store, name string, data []byte) {
 	must.Get(s.Put(t.Context(), name, blob.Any, bytes.NewReader(data)))(t)
 }
 
-// TestErrorsNameTheJudgedFiles: if the judged model of a version or its encoding cannot be read, the error of
-// OpenJudged names that file, and not the one of the model that the version predicts with.
+// TestErrorsNameTheJudgedFiles: if the judged model of a version or its encoding cannot be read, or they do not belong
+// together, the error of OpenJudged names that file, and not the one of the model that the version predicts with.
 func TestErrorsNameTheJudgedFiles(t *testing.T) {
-	for _, damaged := range []string{scorer.FileJudgedModel, scorer.FileJudgedFeatures} {
-		parts := files(t)
+	judged := func(parts map[string][]byte) map[string][]byte {
 		parts[scorer.FileJudgedModel] = parts[scorer.FileModel]
 		parts[scorer.FileJudgedFeatures] = parts[scorer.FileFeatures]
-		parts[damaged] = []byte("nothing that can be read")
-		r := registry.New(blob.Memory())
-		v := must.Get(r.Register(t.Context(), "ctr", "night-1", parts,
-			registry.Info{At: time.Unix(1, 0), By: "test"}))(t)
-		_, err := scorer.OpenJudged(t.Context(), r, v)
-		if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), damaged+": ") {
-			t.Errorf("%s cannot be read: got error %v, want one of kind Damaged that names it", damaged, err)
-		}
+		parts[scorer.FileJudgedCalibrator] = parts[scorer.FileCalibrator]
+		parts[scorer.FileJudgedLevels] = parts[scorer.FileLevels]
+		return parts
+	}
+	for name, tc := range map[string]struct {
+		damage func(parts map[string][]byte)
+		says   string
+	}{
+		"a model that is none": {func(parts map[string][]byte) {
+			parts[scorer.FileJudgedModel] = []byte("nothing that can be read")
+		}, scorer.FileJudgedModel + ": "},
+		"an encoding that is none": {func(parts map[string][]byte) {
+			parts[scorer.FileJudgedFeatures] = []byte("nothing that can be read")
+		}, scorer.FileJudgedFeatures + ": "},
+		"a feature of another name": {func(parts map[string][]byte) {
+			parts[scorer.FileJudgedFeatures] = bytes.Replace(parts[scorer.FileFeatures], []byte(`"hour"`),
+				[]byte(`"minute"`), 1)
+		}, `judged.txt: feature 1 is "hour"; that of judged-features.json would be "minute"`},
+		"no calibrator": {func(parts map[string][]byte) {
+			delete(parts, scorer.FileJudgedCalibrator)
+		}, scorer.FileJudgedCalibrator + " is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parts := judged(files(t))
+			tc.damage(parts)
+			r := registry.New(blob.Memory())
+			v := must.Get(r.Register(t.Context(), "ctr", "night-1", parts,
+				registry.Info{At: time.Unix(1, 0), By: "test"}))(t)
+			_, err := scorer.OpenJudged(t.Context(), r, v)
+			if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("got error %v, want one of kind Damaged that says %q", err, tc.says)
+			}
+		})
 	}
 }
 

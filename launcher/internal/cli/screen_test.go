@@ -57,10 +57,9 @@ func TestTablesFitEightyColumns(t *testing.T) {
 	for _, line := range []string{"stage " + w.dir + "/dataset.yaml", "plan " + file, "plan " + file +
 		" --rows 130000000 --features 40", "sweep " + file + " --dry-run --id another", "status",
 		"leaderboard nightly-ctr-20261120-0300",
-		"status nightly-ctr-20261120-0300", "bill nightly-ctr-20261120-0300",
-		"bill nightly-ctr-20261120-0300", "datasets list", "datasets show clicks", "registry list",
-		"registry list ctr", "registry show ctr", "registry show ctr --history", "registry show ctr --verify",
-		"clean", "nights ctr"} {
+		"status nightly-ctr-20261120-0300", "bill nightly-ctr-20261120-0300", "datasets list",
+		"datasets show clicks", "registry list", "registry list ctr", "registry show ctr",
+		"registry show ctr --history", "registry show ctr --verify", "clean", "nights ctr"} {
 		out, tables := w.must(strings.Fields(line)...), 0
 		for _, row := range strings.Split(out, "\n") {
 			if !strings.ContainsAny(row, "│┌├└") {
