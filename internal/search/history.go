@@ -28,7 +28,7 @@ type observation struct {
 }
 
 // addTrial adds a trial of this search, whose values have the space's spelling. A trial whose configuration has no
-// position on the axes is ignored.
+// position on the axes is ignored: a fixed configuration may have values that the space does not.
 func (h *history) addTrial(d *domain, k sweep.Seen, maximize bool) {
 	p, ok := d.locate(k.Params)
 	if !ok {
@@ -135,14 +135,15 @@ const (
 )
 
 // warpScores transforms scores, of which higher are better, for a model that assumes normal distributions. The result
-// is the mean of two values: the standardized score, with the bad end clipped, and the normal score of its rank. Equal
-// scores stay equal, and if all are equal the results are 0.
+// is the mean of two values: the standardized score, with the bad end clipped, and the normal score of its rank. If
+// more than half of the scores are the best one, all others would be clipped to it: then it is the rank's score alone.
+// Equal scores stay equal, and if all are equal the results are 0.
 func warpScores(scores []float64) []float64 {
 	n := len(scores)
 	sorted := slices.Sorted(slices.Values(scores))
 	clipped := make([]float64, n)
 
-	// Clip the bad end and standardize.
+	// Clip the bad end and standardize. Unless the median is below the best score, all are clipped to that.
 	middle, best := median(scores), sorted[n-1]
 	for i, s := range scores {
 		clipped[i] = max(s, middle-clipRange*(best-middle))
@@ -157,7 +158,8 @@ func warpScores(scores []float64) []float64 {
 		last, _ := slices.BinarySearch(sorted, math.Nextafter(s, math.Inf(1))) // the first that is higher
 		last--
 		rank := distuv.UnitNormal.Quantile((float64(first+last)/2 + 0.5) / float64(n))
-		if std > 0 {
+		out[i] = rank
+		if best > middle && std > 0 { // also of scores so close that their variance is rounded to 0
 			out[i] = warpShare*rank + (1-warpShare)*(clipped[i]-mean)/std
 		}
 	}
@@ -177,7 +179,8 @@ type winner struct {
 const maxWarm = 5
 
 // winners returns at most maxWarm of the best configurations of earlier searches that fit the space: first the best of
-// each search, newest search first, then the second best of each, and so on. None comes twice.
+// each search, newest search first, then the second best of each, and so on. None comes twice. A stopped trial is none
+// of them, since its score is not that of a whole training.
 func (a *asker) winners() []winner {
 	// Rank the configurations of each search, and keep the best that fit.
 	var ranked [][]winner
@@ -205,6 +208,7 @@ func (a *asker) winners() []winner {
 	seen := map[string]bool{}
 	for rank := range maxWarm {
 		for _, fitting := range ranked {
+			// Nothing is left of this search, there are enough, or another search has had the same configuration.
 			if rank >= len(fitting) || len(out) == maxWarm || seen[fitting[rank].key] {
 				continue
 			}

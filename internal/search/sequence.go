@@ -30,10 +30,10 @@ func halton(seed uint64, points, axes int) *mat.Dense {
 }
 
 // fromHalton proposes a point of the Halton sequence: trial n takes point n or, if that may not be proposed, another
-// one far from it, which later trials are not likely to take. If the sequence has no usable point it draws at random.
-// why is the suggestion's reason.
+// one far from it, which later trials are not likely to take. It draws at random for trials after the last point, in a
+// space with too many axes for the sequence or none, and if no point is usable. why is the suggestion's reason.
 func (a *asker) fromHalton(why string) *Suggestion {
-	if a.next >= maxPoints || len(a.axes) > maxSequenceAxes {
+	if a.next >= maxPoints || len(a.axes) == 0 || len(a.axes) > maxSequenceAxes {
 		return a.fromRandom()
 	}
 	if a.spread == nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/diff/fd"
@@ -93,7 +94,7 @@ func discrepancy(points *mat.Dense) float64 {
 }
 
 // TestSequenceOrRandom: a trial takes a point of the sequence if one may be proposed. It is drawn at random after the
-// last point, with more parameters than the sequence has axes, and where constraints leave no point.
+// last point, with more parameters than the sequence has axes or without any, and where constraints leave no point.
 func TestSequenceOrRandom(t *testing.T) {
 	type dist = sweep.Distribution
 	many := map[string]dist{}
@@ -114,6 +115,7 @@ func TestSequenceOrRandom(t *testing.T) {
 		{"a constraint that holds for half of the points",
 			sweep.Search{Random: one, Constraints: []string{"x < 0.5"}}, 5, sweep.MethodHalton},
 		{"too many parameters", sweep.Search{Random: many}, 0, sweep.MethodRandom},
+		{"no parameters", sweep.Search{}, 0, sweep.MethodRandom},
 	} {
 		q := Ask{Search: c.search, Method: sweep.MethodHalton, Seed: 4, Number: 1}
 		if c.trial > 0 {
@@ -168,7 +170,9 @@ func TestExpectedEnds(t *testing.T) {
 		trial(6, sweep.StatusDone, 0.9), // before its first rung
 	}
 
-	// Medians of the gains: 0.045 to the second rung, 0.03 to the third, and 0.015 to the end.
+	// The gains are 0.05, 0.04, 0.02 and 0.06 from the first rung to the second (trials 0, 1, 3 and 4), 0.03, 0.04 and
+	// -0.01 from there to the third (0, 1 and 4), and 0.02 and 0.01 from there to the end (0 and 1). Their medians are
+	// 0.045, 0.03 and 0.015. Trial 2 lacks all three, trial 3 the last two, and trial 4 the last.
 	ends := expectedEnds(seen)
 	for trial, want := range map[int]float64{2: 0.59, 3: 0.645, 4: 0.675} {
 		if math.Abs(ends[trial]-want) > 1e-12 {
@@ -273,8 +277,8 @@ func TestFittingGradient(t *testing.T) {
 }
 
 // TestLogImprovement: the logarithm of the expected improvement agrees with the plain formula where that can be
-// computed, and grows with the expectation, also far below the best value, where the formula would give 0. 0.5596177 is
-// the standard normal distribution function at 0.3/2.
+// computed, and grows with the expectation, also far below the best value, where the formula would give 0. In units of
+// the standard deviation 0.3 is 0.15: -0.01125 is -0.15^2/2, and 0.5596177 the normal distribution function at 0.15.
 func TestLogImprovement(t *testing.T) {
 	if got, want := math.Exp(logImprovement(0.3, 2)),
 		2*(math.Exp(-0.01125)/math.Sqrt(2*math.Pi)+0.15*0.5596177); math.Abs(got-want) > 1e-6 {
@@ -291,23 +295,32 @@ func TestLogImprovement(t *testing.T) {
 }
 
 // TestWarped: warping keeps the order of scores and equal scores equal, and gives numbers of at most 5, whatever the
-// outliers. Scores that are all equal become 0.
+// outliers. So it does where more than half of the scores are the best one, which is their median then. Scores that are
+// all equal become 0; 0.1 has no exact sum.
 func TestWarped(t *testing.T) {
-	in := []float64{-1e300, 0.5, 0.6, 0.6, 0.61, 0.62, math.SmallestNonzeroFloat64, 0.9}
-	out := warpScores(in)
-	for i := range in {
-		for j := range in {
-			if in[i] < in[j] && !(out[i] < out[j]) || in[i] == in[j] && out[i] != out[j] {
-				t.Errorf("%g and %g became %g and %g, want their order kept", in[i], in[j], out[i], out[j])
+	for name, in := range map[string][]float64{
+		"outliers":           {-1e300, 0.5, 0.6, 0.6, 0.61, 0.62, math.SmallestNonzeroFloat64, 0.9},
+		"most are the best":  {0.9, 0.9, 0.9, 0.5, 0.7},
+		"most are the worst": {0.5, 0.5, 0.5, 0.9, 0.7},
+	} {
+		out := warpScores(in)
+		for i := range in {
+			for j := range in {
+				if in[i] < in[j] && !(out[i] < out[j]) || in[i] == in[j] && out[i] != out[j] {
+					t.Errorf("%s: %g and %g became %g and %g, want their order kept", name, in[i], in[j], out[i],
+						out[j])
+				}
+			}
+			if !sweep.Finite(out[i]) || math.Abs(out[i]) > 5 {
+				t.Errorf("%s: %g became %g, want it finite, and at most 5", name, in[i], out[i])
 			}
 		}
-		if !sweep.Finite(out[i]) || math.Abs(out[i]) > 5 {
-			t.Errorf("%g became %g, want it finite, and at most 5", in[i], out[i])
-		}
 	}
-	for _, v := range warpScores([]float64{3, 3, 3}) {
-		if v != 0 {
-			t.Errorf("equal values became %g, want 0", v)
+	for n := range 20 {
+		for _, v := range warpScores(slices.Repeat([]float64{0.1}, n+1)) {
+			if v != 0 {
+				t.Errorf("each of %d equal scores became %g, want 0", n+1, v)
+			}
 		}
 	}
 }
