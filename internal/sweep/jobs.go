@@ -168,7 +168,7 @@ func (p *Plan) checkMoney() error {
 	}
 	if err := checkAmounts("a quote", []float64{q.Hourly, q.OnDemand, q.NsPerValue, q.Preemptions, q.Reserve,
 		q.RefitPace},
-		q.Hours, q.Cost, q.LeadTime, q.Trial); err != nil {
+		q.Hours, q.Cost, q.LeadTime, q.Trial, q.Refit); err != nil {
 		return err
 	}
 	for _, f := range q.Fallback {

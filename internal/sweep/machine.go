@@ -171,9 +171,12 @@ func (s *Spec) checkMachine(doc *strictyaml.Document, v Vocabulary) error {
 // checkLimits checks limits: durations from a second to two weeks, and the quorum as a share.
 func (s *Spec) checkLimits(doc *strictyaml.Document) error {
 	l := s.Limits
-	for path, d := range map[string]Duration{"limits.trial": l.Trial, "limits.sweep": l.Sweep} {
-		if time.Duration(d) < time.Second || time.Duration(d) > 14*24*time.Hour {
-			return doc.Errorf(path, "%s is %s: use 1s to 336h", path, d)
+	for _, c := range []struct {
+		path  string
+		limit Duration
+	}{{"limits.trial", l.Trial}, {"limits.sweep", l.Sweep}} {
+		if time.Duration(c.limit) < time.Second || time.Duration(c.limit) > 14*24*time.Hour {
+			return doc.Errorf(c.path, "%s is %s: use 1s to 336h", c.path, c.limit)
 		}
 	}
 	if l.Trial > l.Sweep && doc.Has("limits.trial") && doc.Has("limits.sweep") {

@@ -271,8 +271,8 @@ func (r *Result) check() error {
 		return fmt.Errorf("score %v", r.Score)
 	}
 
-	if r.Fold > 0 { // its model is evaluated and discarded
-		if r.Fold > MaxFolds || r.Configuration < 0 || r.Configuration >= MaxTrials || r.TrainRows < 1 ||
+	if r.Fold != 0 { // its model is evaluated and discarded
+		if r.Fold < 1 || r.Fold > MaxFolds || r.Configuration < 0 || r.Configuration >= MaxTrials || r.TrainRows < 1 ||
 			r.Model != nil || r.Scores != nil {
 			return fmt.Errorf("fold %d of configuration %d, %d rows", r.Fold, r.Configuration, r.TrainRows)
 		}

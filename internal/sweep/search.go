@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -285,8 +286,8 @@ func (s *Search) breeds() bool { return s.Method == MethodPBT }
 
 // checkPopulation checks the settings of population-based training, and fills in the default size of a population. The
 // trials have to be two whole generations or more. What cannot be combined with the method, or cannot change while a
-// model is trained, is refused.
-func (s *Spec) checkPopulation(doc *strictyaml.Document, _ Vocabulary) error {
+// model is trained, is refused; a parameter also under its aliases, which are resolved only later.
+func (s *Spec) checkPopulation(doc *strictyaml.Document, v Vocabulary) error {
 	q := &s.Search
 	if !q.breeds() {
 		if doc.Has("search.population") {
@@ -315,9 +316,10 @@ func (s *Spec) checkPopulation(doc *strictyaml.Document, _ Vocabulary) error {
 				"models; take one of them out", with, MethodPBT)
 		}
 	}
-	for _, name := range []string{"num_iterations", "max_bin", "boost_from_average", IgnoreColumn} {
-		if _, drawn := q.Random[name]; drawn {
-			return doc.Errorf("search.random", "%s cannot change during a training, so it cannot be searched with "+
+	fixed := []string{"num_iterations", "max_bin", "boost_from_average", IgnoreColumn}
+	for _, name := range slices.Sorted(maps.Keys(q.Random)) {
+		if slices.Contains(fixed, v.ParamName(name)) {
+			return doc.Errorf("search.random."+name, "%s cannot change during a training, so it cannot be searched with "+
 				"method: %s; set it under params", name, MethodPBT)
 		}
 	}

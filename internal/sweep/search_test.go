@@ -148,7 +148,8 @@ func bred(edits ...string) string {
 }
 
 // TestParsePopulation: a population has 10 members unless the spec says otherwise. Trials that are not whole
-// generations, and what a population cannot be combined with, are refused.
+// generations, and what a population cannot be combined with, are refused. So is a search over the number of trees, by
+// whatever name.
 func TestParsePopulation(t *testing.T) {
 	for text, want := range map[string]int{bred(): 10, bred("population: 10", "population: 25"): 25,
 		bred("  population: 10\n", ""): 10} {
@@ -169,6 +170,8 @@ func TestParsePopulation(t *testing.T) {
 		"machine:": {"validate: {kfold: 5}\nmachine:", "validate cannot be combined with search.method: pbt"},
 		"{learning_rate:": {"{num_iterations: {int: [10, 50]}, learning_rate:",
 			"num_iterations cannot change during a training"},
+		"  random: {learning_rate:": {"  random: {n_estimators: {int: [10, 50]}, learning_rate:",
+			"sweep.yaml:12:26: n_estimators cannot change during a training"},
 		"method: pbt":         {"method: gp", "search.population is for method: pbt"},
 		"  population: 10\n":  {"  population: 10\n  warm_start: auto\n", "warm_start"},
 		"trials: 50\nseed: 7": {"trials: 1000\nseed: 7", "at most 50 generations"},

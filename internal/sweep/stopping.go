@@ -66,7 +66,7 @@ func (s *Stop) Fill(trees, rows int, rankOnly bool) bool {
 		return true
 	}
 	if s.By == ByRows {
-		s.Eta = byRows.Eta
+		s.Eta = byRows.Eta // for the caller's error
 		return false
 	}
 
@@ -101,7 +101,8 @@ func (s *Stop) Reached(step int) string {
 	return fmt.Sprintf("at %d trees", step)
 }
 
-// checkStop checks search.stop. A spec that has min_trees compares by trees, so it sets that.
+// checkStop checks search.stop. A spec that has min_trees compares by trees, so it sets that. An eta of 0 has been left
+// out (refuseZeros); its default depends on what trials are compared by, and Fill sets it when the sweep is planned.
 func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 	q := s.Search.Stop
 	switch {
@@ -179,7 +180,8 @@ const maxRungs = 31
 // checkRungs checks scores at rungs read from outside: there are not too many, and none is at a lower rung than the one
 // before.
 func checkRungs(rungs []RungScore) error {
-	if len(rungs) > maxRungs || !slices.IsSortedFunc(rungs, func(a, b RungScore) int { return a.Step - b.Step }) {
+	ascending := slices.IsSortedFunc(rungs, func(a, b RungScore) int { return cmp.Compare(a.Step, b.Step) })
+	if len(rungs) > maxRungs || !ascending {
 		return fmt.Errorf("%d rungs, or not in their order", len(rungs))
 	}
 	return nil
@@ -262,7 +264,8 @@ func DecodeRung(data []byte) (*Rung, error) {
 	})
 }
 
-// checkStop checks the rule by which trials of a plan are stopped, and the rungs that the plan has for it.
+// checkStop checks the rule by which trials of a plan are stopped, and the rungs that the plan has for it: not more
+// than there can be, ascending, and by rows exactly one. By trees there may be none.
 func (p *Plan) checkStop() error {
 	stop := p.Spec.Search.Stop
 	if stop == nil {
@@ -270,8 +273,8 @@ func (p *Plan) checkStop() error {
 	}
 
 	switch {
-	case stop.Eta < 2 || !slices.IsSorted(stop.Rungs) || len(stop.Rungs) > 0 && stop.Rungs[0] < 1 ||
-		!slices.Contains(StopRules(), stop.Rule):
+	case stop.Eta < 2 || !slices.Contains(StopRules(), stop.Rule) || len(stop.Rungs) > maxRungs ||
+		!slices.IsSorted(stop.Rungs) || len(stop.Rungs) > 0 && stop.Rungs[0] < 1:
 		return fmt.Errorf("rule %.40q with eta %d and %d rungs", stop.Rule, stop.Eta, len(stop.Rungs))
 	case stop.By == ByRows && (len(stop.Rungs) != 1 || stop.OneIn < 2):
 		return fmt.Errorf("compares by rows at %d rungs, one row in %d", len(stop.Rungs), stop.OneIn)

@@ -47,7 +47,7 @@ require: ["trees <= 500"]
 // paramName returns the canonical name of a parameter, of which it knows a few aliases.
 func paramName(name string) string {
 	for canonical, aliases := range map[string][]string{
-		"metric": {"metrics"}, "num_threads": {"n_jobs"},
+		"metric": {"metrics"}, "num_threads": {"n_jobs"}, "num_iterations": {"n_estimators"},
 		"learning_rate": {"eta", "shrinkage_rate"}, "num_leaves": {"max_leaves"}, "lambda_l2": {"reg_lambda"},
 		"objective": {"loss", "app"}, "early_stopping_round": {"early_stopping_rounds", "n_iter_no_change"},
 	} {
@@ -187,6 +187,11 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 			refused(t, tc.old, tc.new, tc.want)
 		})
 	}
+
+	// Of two mistakes the same one is told each time.
+	for range 20 {
+		refused(t, "limits: {trial: 2h, sweep: 6h}", "limits: {trial: 1ms, sweep: 1ms}", "limits.trial is 1ms")
+	}
 }
 
 // refused checks that the good spec with one edit, old replaced by edit, is refused with a *strictyaml.Error whose text
@@ -273,6 +278,16 @@ func TestDecodePlanRefuses(t *testing.T) {
 		"quote":        func(p *sweep.Plan) { p.Quote = &sweep.Quote{Hourly: -1} },
 		"machines":     func(p *sweep.Plan) { p.Quote = &sweep.Quote{VMs: -1} },
 		"endless":      func(p *sweep.Plan) { p.Quote = &sweep.Quote{Cost: sweep.Range{High: 1e300}} },
+		"endless rungs": func(p *sweep.Plan) { // 32, where there can be 31, each at least twice the one before
+			stop := &sweep.Stop{Rule: sweep.StopHyperband, By: sweep.ByTrees, Eta: 2}
+			for i := range 32 {
+				stop.Rungs = append(stop.Rungs, i+1)
+			}
+			p.Spec.Search.Stop = stop
+		},
+		"endless refit": func(p *sweep.Plan) {
+			p.Quote = &sweep.Quote{Refit: sweep.Range{Expected: 1e300}}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := plan()
