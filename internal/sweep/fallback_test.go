@@ -170,7 +170,8 @@ func TestDescribedMachine(t *testing.T) {
 
 // TestCurvesAreBounded: however many trees are added, a curve has at most MaxCurve scores, and more than half of that
 // once there are enough trees. It keeps its first tree, its scores belong to the trees that First and Every say,
-// rounded to seven digits, and it is read back as it was written, in at most 16 KiB.
+// rounded to seven digits, and it is read back as it was written, in at most 16 KiB. The first tree is 41, as of a
+// claim that resumes after 40, and each score has 1e-15 more than its seven digits.
 func TestCurvesAreBounded(t *testing.T) {
 	for _, n := range []int{0, 1, 2, sweep.MaxCurve, sweep.MaxCurve + 1, 5*sweep.MaxCurve + 17, 100_000} {
 		c := sweep.Curve{Format: 1, Sweep: "night-1"}
@@ -281,7 +282,8 @@ func TestAMachineThatGoesCostsAnAttempt(t *testing.T) {
 
 // TestStopFillsWhatTheSpecLeavesOpen: where the spec does not say by what, trials are compared by rows if the sample
 // has 2,000, and by trees otherwise or if the metric is of ranks. The sample has one row in 25, eta squared, of 50,000
-// rows, and one in 5 below that. The rung is as many trees as cost the same: of 100 trees, one in 25 are 4.
+// rows, and one in 5 below that: 49,999 rows would give 1,999, and so would one in 5 of 9,999, which compare by trees
+// then. The rung is as many trees as cost the same, at least one: of 100 trees, one in 25 are 4.
 func TestStopFillsWhatTheSpecLeavesOpen(t *testing.T) {
 	asha := func(by string, eta int) sweep.Stop { return sweep.Stop{Rule: sweep.StopASHA, By: by, Eta: eta} }
 	for _, c := range []struct {
@@ -320,15 +322,20 @@ func TestStopFillsWhatTheSpecLeavesOpen(t *testing.T) {
 	}
 }
 
-// TestStopByIsChecked: search.stop is refused if its rule or what it compares by is unknown, or if it compares by rows
-// and has a first rung in trees. An empty text stands for no error.
-func TestStopByIsChecked(t *testing.T) {
+// TestStopIsChecked: search.stop is refused if its rule or what it compares by is unknown, or if it compares by rows
+// and has a first rung in trees. A number that is too small is refused, too: a written 0 is not taken for the default.
+// An empty text stands for no error.
+func TestStopIsChecked(t *testing.T) {
 	for stop, want := range map[string]string{
 		"{rule: asha, by: rows}":               "",
 		"{rule: hyperband, by: rows}":          "",
 		"{rule: asha, by: rows, min_trees: 5}": "min_trees is the first rung by: trees",
 		"{rule: asha, by: row}":                `unknown "row"`,
 		"{rule: median}":                       "unknown rule",
+		"{rule: asha, eta: 1}":                 "eta is 1: one in eta trials continues at a rung; use 2 to 100",
+		"{rule: asha, eta: 0}":                 "search.stop.eta is 0: use a number above 0, or leave it out",
+		"{rule: asha, min_trees: -1}":          "min_trees is -1: use 1 or more",
+		"{rule: asha, min_trees: 0}":           "search.stop.min_trees is 0: use a number above 0, or leave it out",
 	} {
 		_, err := sweep.ParseSpec("sweep.yaml",
 			[]byte(strings.Replace(good, "search:\n", "search:\n  stop: "+stop+"\n", 1)), words())

@@ -72,10 +72,12 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	return &s, nil
 }
 
-// refuseZeros refuses a 0 that the file has in place of a number or a duration: it would silently become the default.
-// The error says what to write instead.
+// refuseZeros refuses a 0 that the file has in place of a number or a duration, where it would silently become the
+// default. The error says what to write instead. Numbers whose 0 means something, such as early_stopping_rounds, and
+// those whose own check refuses a written 0, such as budget, are not among them.
 func (s *Spec) refuseZeros(doc *strictyaml.Document) error {
-	for _, path := range []string{"machine.vms", "machine.threads_per_task", "limits.quorum"} {
+	for _, path := range []string{"machine.vms", "machine.threads_per_task", "limits.quorum", "search.stop.eta",
+		"search.stop.min_trees"} {
 		if x, given := doc.Number(path); given && x == 0 {
 			return doc.Errorf(path, "%s is 0: use a number above 0, or leave it out for the default", path)
 		}
