@@ -224,7 +224,8 @@ func (p *proposer) addRandom() error {
 }
 
 // noteTooFew adds a note for people if the search has fewer configurations than the requested trials, or if nothing is
-// drawn although there is a space s to draw from. found is the number of trials.
+// drawn although there is a space s to draw from. found is the number of trials. If there are fewer although there is a
+// space, drawFrom has enumerated it: addRandom refuses one that is too large for that.
 func (p *proposer) noteTooFew(found int, s space) {
 	note := func(format string, args ...any) { p.found.Notes = append(p.found.Notes, fmt.Sprintf(format, args...)) }
 	switch {
@@ -232,8 +233,12 @@ func (p *proposer) noteTooFew(found int, s space) {
 		note("search: defines %s, but trials is %d; only %d will run. Add ranges under search.random.",
 			english.Plural(found, "configuration", ""), p.Trials, found)
 	case found < p.Trials:
-		note("search: defines %s, but trials is %d; only %d will run. All %d of search.random are among them.",
-			english.Plural(found, "configuration", ""), p.Trials, found, s.size)
+		all := fmt.Sprintf("All %d of search.random", s.size)
+		if len(p.broken) > 0 || p.refused > 0 {
+			all = fmt.Sprintf("Of the %d of search.random, all that constraints and the trainer allow", s.size)
+		}
+		note("search: defines %s, but trials is %d; only %d will run. %s are among them.",
+			english.Plural(found, "configuration", ""), p.Trials, found, all)
 	case len(s.samplers) > 0 && found == p.found.Fixed+p.found.Grid:
 		note("the fixed configurations and the grid take all %d trials; nothing is drawn from search.random", p.Trials)
 	}

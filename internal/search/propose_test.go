@@ -319,7 +319,8 @@ func TestDrawnNumbersAreShort(t *testing.T) {
 }
 
 // TestSmallSpacesAreExhausted: a small space is drawn to its last configuration, also if constraints leave few. The
-// space has 40 x 3 x 3 = 360 configurations.
+// space has 40 x 3 x 3 = 360 configurations. A note says that all of them are tried or, with constraints, all that
+// these allow.
 func TestSmallSpacesAreExhausted(t *testing.T) {
 	s := sweep.Search{Random: map[string]sweep.Distribution{
 		"num_leaves": {Int: []int64{2, 41}}, "lambda_l2": {Choice: []any{0.0, 1.0, 10.0}},
@@ -339,9 +340,11 @@ func TestSmallSpacesAreExhausted(t *testing.T) {
 	}
 	s.Constraints = []string{"num_leaves > 40", "num_leaves > 41 || lambda_l2 == 10"}
 	p = propose(t, request(1000, s))
-	if len(p.Trials) != 3 { // 41 leaves, lambda 10, three depths
-		t.Errorf("a space of three configurations: planned %v; want three trials",
-			params(p, "num_leaves", "lambda_l2", "max_depth"))
+	want = "search: defines 3 configurations, but trials is 1000; only 3 will run. " +
+		"Of the 360 of search.random, all that constraints and the trainer allow are among them."
+	if len(p.Trials) != 3 || !slices.Equal(p.Notes, []string{want}) { // 41 leaves, lambda 10, three depths
+		t.Errorf("a space of three configurations: planned %v, %q; want three trials, and a note that says so",
+			params(p, "num_leaves", "lambda_l2", "max_depth"), p.Notes)
 	}
 }
 
