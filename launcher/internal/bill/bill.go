@@ -3,8 +3,8 @@
 package bill
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -105,7 +105,7 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 		b.LeadEach = q.LeadTime.Expected
 	}
 
-	second := map[int]float64{} // by job: what a second of one task costs, its share of a machine's price
+	second := map[int]float64{} // by job: what a second of one task costs, its share of a machine's price; 0 if unknown
 	used := l.Jobs
 	if len(used) == 0 { // nothing has run yet: show the first job's machines and price
 		used = []int{0}
@@ -220,10 +220,12 @@ func (b *Bill) addAttempts(attempts []ledger.Attempt, results map[int]sweep.Resu
 		}
 	}
 
-	// The outcome of each trial, and how much of its time was lost.
+	// The outcome of each trial, and how much of its time was lost. They are in the order of their numbers, since sums
+	// in another order differ in the last digits.
 	var speeds []float64
 	done := 0
-	for number, t := range trials {
+	for _, number := range slices.Sorted(maps.Keys(trials)) {
+		t := trials[number]
 		saved := 0.0 // seconds of training that a resumed attempt did not repeat
 		if r, ok := results[number]; ok {
 			t.Status = r.Status
@@ -245,9 +247,9 @@ func (b *Bill) addAttempts(attempts []ledger.Attempt, results map[int]sweep.Resu
 		b.Trials = append(b.Trials, *t)
 	}
 
-	slices.SortFunc(b.Trials, func(x, y TrialCost) int { return cmp.Compare(x.Trial, y.Trial) })
 	b.MeanTrial /= float64(max(done, 1))
-	if slices.Sort(speeds); len(speeds) > 0 {
+	slices.Sort(speeds)
+	if len(speeds) > 0 {
 		b.NsPerValue = speeds[len(speeds)/2] // of an even number, the upper one of the two in the middle
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -107,9 +108,12 @@ func TestByHand(t *testing.T) {
 		t.Errorf("lost %v s, %v USD, %d interrupted; want 40 s, %v USD and 1", lost, b.LostCost, b.Interrupted,
 			40*second)
 	}
+	// Each of the three machines was paid for 20 s before its first claim, at 0.001 USD a second: 0.06. The trials that
+	// are done took 200 and 180 s, of which 40 were lost.
 	if !near(b.LeadCost, 0.06) || !near(b.UsefulCost, 340*second) || !near(b.IdleCost, 0.44-380*second-0.06) {
 		t.Errorf("parts of the bill: got %+v; want lead .06, useful 340 s, and the rest idle", b)
 	}
+	// The median of two is the upper one, and the mean is that of 190 and 120 s.
 	if b.NsPerValue != 3.5 || !near(b.MeanTrial, 155) || b.Model != "on Spot" || b.Hourly != 3.6 {
 		t.Errorf("means of the bill: got %+v; want 3.5 ns per value, 155 s per trial, 3.60 USD per hour on Spot", b)
 	}
@@ -132,6 +136,7 @@ func TestTrialsWithoutAModel(t *testing.T) {
 	w.attempt(2, 0, 2, "a", 30, 130)
 	w.put(sweep.Names(w.plan.Sweep).Release(2, 0), struct{}{})
 	b := w.bill(1000)
+	// Useful is trial 0 with 100 s; the others, 200 and 100 s, have no model.
 	if second := 0.00025; !near(b.UsefulCost, 100*second) || !near(b.StoppedCost, 300*second) || b.LostCost != 0 ||
 		b.Interrupted != 0 || b.MeanTrial != 90 {
 		t.Errorf("a cancelled trial and one given back: got %+v; want 100 s useful, 300 s stopped, nothing lost, "+
@@ -241,8 +246,9 @@ func TestAJobWithoutAPrice(t *testing.T) {
 	}
 }
 
-// TestWithoutAPrice: a sweep that was planned without a price has machine-hours and no cost. One without attempts has
-// neither, and its mean is 0 rather than NaN.
+// TestWithoutAPrice: a sweep that was planned without a price has machine-hours and no cost. Without a quote nothing is
+// known of the time before a claim, so the hours are the attempt's 200 s. A sweep without attempts has neither, and its
+// mean is 0 rather than NaN.
 func TestWithoutAPrice(t *testing.T) {
 	w := newWorld(t, 1, 1)
 	w.plan.Quote = nil
@@ -259,7 +265,8 @@ func TestWithoutAPrice(t *testing.T) {
 }
 
 // TestPartsMakeTheWhole: in bills of 200 random sweeps no part of the cost is negative, and the parts add up to the
-// cost. Some attempts overlap, as those of tasks that were taken for dead, so that more seconds are used than paid for.
+// cost. Made again, each bill is the same to the last digit. Some attempts overlap, as those of tasks that were taken
+// for dead, so that more seconds are used than paid for.
 func TestPartsMakeTheWhole(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -277,6 +284,9 @@ func TestPartsMakeTheWhole(t *testing.T) {
 			}
 		}
 		b := w.bill(1500)
+		if again := w.bill(1500); !reflect.DeepEqual(again, b) {
+			t.Fatalf("seed %d: made again, the bill is\n%+v\nwant it unchanged:\n%+v", seed, again, b)
+		}
 		sum := b.UsefulCost + b.StoppedCost + b.LostCost + b.LeadCost + b.IdleCost
 		if math.Abs(sum-b.Cost) > 1e-9 {
 			t.Fatalf("seed %d: the parts add up to %v of %v USD; want all\n%+v", seed, sum, b.Cost, b)
