@@ -85,7 +85,7 @@ func TestE2EChaos(t *testing.T) {
 	t.Logf("undisturbed: trial %d wins after %s; seeds from %d", want.trial, want.took.Round(100*time.Millisecond),
 		seed)
 
-	// Run it disturbed, several at once, until all seeds are done or the time is over.
+	// Run it disturbed, several at once, until all seeds are done or the time is over: a run that has begun ends.
 	var mu sync.Mutex // guards done
 	var done []chaosRun
 	var group sync.WaitGroup
@@ -116,7 +116,7 @@ func TestE2EChaos(t *testing.T) {
 	group.Wait()
 
 	t.Log("\n" + chaosTable(done))
-	if len(done) < 20 { // too few to say anything of shares
+	if len(done) < 20 { // too few: of two runs, a kind that is in 80 % of the scripts is in neither once in 25 times
 		return
 	}
 	for _, c := range chaosClasses() {
@@ -216,8 +216,9 @@ func (l *local) chaos(name string, cancel ...string) (run chaosRun) {
 			wrong("%v", err)
 		}
 	}
+	// A sweep that is cancelled ends with ExitNoWinner, unless it has ended before.
 	mayBe := len(cancel) > 0
-	if r.code != 0 && !(mayBe && r.code == 7) {
+	if r.code != 0 && !(mayBe && r.code == sweep.ExitNoWinner) {
 		wrong("%s ended with %d: %.2000s", name, r.code, r.errOut)
 		return run
 	}
@@ -430,7 +431,7 @@ func chaosClasses() []chaosClass {
 		{"aggregator killed", most, func(r *rand.Rand, s *chaosScript) {
 			for range 1 + r.IntN(3) {
 				match := []string{"sweeps/*/ending.json", "registry/**", "sweeps/*/trials/*/result.json"}[r.IntN(3)]
-				s.add("at_write", `match: "%s", nth: %d, does: kill_aggregators`, match, 1+r.IntN(4)%chaosTrials)
+				s.add("at_write", `match: "%s", nth: %d, does: kill_aggregators`, match, 1+r.IntN(4))
 			}
 			s.add("at_write", `match: "sweeps/*/ending.json", does: kill_aggregators`)
 		}},

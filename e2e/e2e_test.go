@@ -412,7 +412,8 @@ func TestE2ESameEndWhateverGoesWrong(t *testing.T) {
 	calm := newLocal(t)
 	want := calm.outcome(calm.smallSweep(12))
 	t.Logf("undisturbed: %+v", want)
-	// The other cases are also covered, without programs, by the tests of the worker, the aggregator and the protocol.
+	// These cases are always run: faults of messages, of the aggregator and of machines. The others are also covered,
+	// without programs, by the tests of the worker, the aggregator and the protocol.
 	some := []string{"every message twice, shuffled", "aggregators killed", "a machine lost"}
 	for name, tc := range map[string]struct {
 		faults string
@@ -428,7 +429,7 @@ func TestE2ESameEndWhateverGoesWrong(t *testing.T) {
   - {match: "sweeps/*/trials/*/result.json", nth: 6, does: kill_aggregators}
   - {match: "sweeps/*/trials/*/result.json", nth: 12, does: kill_aggregators}
 `, []string{"--aggregators", "2"},
-			[]string{"aggregator-0.3.log", "aggregator-1.3.log"}},
+			[]string{"aggregator-0.3.log", "aggregator-1.3.log"}}, // each was killed three times
 		"no message at all": {"drop_messages: 1\n", nil, nil},
 		"a task killed": {"at_write: [{match: \"sweeps/*/trials/*/claims/*\", nth: 4, does: kill_task, task: 1}]\n", nil,
 			[]string{"small-*/task-1.attempt-1.log"}},

@@ -136,6 +136,7 @@ func TestNightsOfAllKinds(t *testing.T) {
 			}
 		}
 
+		// Eight good nights, and a sweep on the last of them, whose version is live from then on.
 		for day := range past {
 			stageGood(day)
 		}
@@ -143,6 +144,7 @@ func TestNightsOfAllKinds(t *testing.T) {
 			t.Fatalf("seed %d: the sweep ended with %d\n%s", seed, r.code, r.errOut)
 		}
 
+		// The ninth night, broken in every way.
 		today, yesterday := n.stream.Night(past), n.stream.Night(past-1)
 		free := 1 // the slot that no sweep has taken yet: a day of February
 		for i, k := range kinds {
@@ -152,6 +154,9 @@ func TestNightsOfAllKinds(t *testing.T) {
 			sweepAfter := n.slotOn(2, free)
 			live := n.champion()
 			nothing := sweepAfter.code == 0 && strings.Contains(sweepAfter.out, `"nothing_new": true`)
+
+			// It is caught if no other version is live and either staging and sweep say that it is blocked, or staging
+			// refuses it or has had the same table before, so that the sweep has nothing to train on.
 			if live == before && (r.code == sweep.ExitBlocked && sweepAfter.code == sweep.ExitBlocked ||
 				(r.code == sweep.ExitInput || s.Existed) && (nothing || sweepAfter.code == sweep.ExitBlocked)) {
 				caught[i]++
@@ -162,6 +167,7 @@ func TestNightsOfAllKinds(t *testing.T) {
 				free = min(28, free+1)
 			}
 
+			// What is told first. A table that staging refuses, or has had before, has no finding.
 			first := "refused"
 			switch {
 			case len(s.Findings) > 0:
@@ -236,7 +242,7 @@ func TestE2EStart(t *testing.T) {
 		r := execute(t, dir, env, "/bin/sh", "-c", line)
 		want := 0
 		if strings.HasPrefix(line, "coppice cancel") {
-			want = 5 // the sweep has ended
+			want = sweep.ExitConflict // the sweep has ended
 		}
 		if r.code != want {
 			t.Fatalf("%q ended with exit code %d, expected %d:\n%s\n%s", line, r.code, want, r.out, r.errOut)

@@ -75,6 +75,7 @@ func (e *export) up() {
 			e.t.Errorf("localemu: %v\n%s", err, &errOut)
 		}
 	})
+	// It prints the environment of its users, as lines of a shell: export NAME='VALUE'.
 	e.env = os.Environ()
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		name, value, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "export "), "=")
@@ -85,7 +86,7 @@ func (e *export) up() {
 		if name == "STORAGE_EMULATOR_HOST" {
 			e.t.Setenv(name, value) // the test itself is a client, too
 		}
-		if name == "PUBSUB_EMULATOR_HOST" { // the last one
+		if name == "PUBSUB_EMULATOR_HOST" { // the last variable; localemu prints nothing after it, so a read would wait
 			break
 		}
 	}
@@ -242,7 +243,7 @@ func TestE2EPastNights(t *testing.T) {
 		l.file(filepath.Join(folder, fmt.Sprintf("2026-11-%d.csv", d)),
 			string(datasettest.Table(datasettest.Options{Rows: 2000, Seed: uint64(d)})))
 	}
-	for d := 16; d <= 19; d++ {
+	for d := 16; d <= 19; d++ { // a night takes two days (last: 2d), so four days make three nights
 		day("days", d)
 	}
 	table := "name: clicks\nsource: {files: \"%s/{date:2006-01-02}.csv\", last: 2d}\nlabel: is_click\n" +
@@ -253,7 +254,7 @@ func TestE2EPastNights(t *testing.T) {
 		"params: {num_iterations: 20}\nsearch: {random: {num_leaves: {log_int: [4, 16]}}}\n"+
 		"machine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 2}\n"+
 		"limits: {trial: 2m, sweep: 5m}\n")
-	// A version that does not become the champion ends with 9, which is no failure of the loop.
+	// A version that does not become the champion ends with 9 (sweep.ExitNotPromoted), which is no failure of the loop.
 	r := l.script("bin=$1\ncoppice() { \"$bin\" \"$@\" || test $? = 9; }\n" + string(m[1]))
 	r.ok(t)
 
@@ -328,6 +329,7 @@ func TestE2EFit(t *testing.T) {
 		t.Errorf("the page %s: %v, or it does not name sweep %s", got.Page, err, got.Sweep)
 	}
 
+	// Later commands find the model, and the same fit trains nothing anew.
 	execute(t, dir, env, launcher, "predict", "--model", "clicks", "--in", "clicks.parquet", "--out",
 		"scored.csv").ok(t)
 	again := execute(t, dir, env, launcher, append(fit, "--json")...)
@@ -337,6 +339,7 @@ func TestE2EFit(t *testing.T) {
 		t.Errorf("the same fit once more is %+v; want the same sweep and version", second)
 	}
 
+	// The saved specs give the same model elsewhere.
 	l := newLocal(t)
 	l.must("launcher", "stage", filepath.Join(dir, "specs", "dataset.yaml"))
 	l.must("launcher", "sweep", filepath.Join(dir, "specs", "sweep.yaml"))
@@ -351,16 +354,16 @@ func TestE2EFit(t *testing.T) {
 		t.Errorf("%v is left in the temporary folder (%v); want nothing", left, err)
 	}
 	elsewhere := execute(t, t.TempDir(), env, launcher, "registry", "list")
-	if elsewhere.code != 6 || !strings.Contains(elsewhere.errOut, "launcher fit") {
-		t.Errorf("elsewhere, registry list ended with %d: %s; want 6 and how to get a cloud", elsewhere.code,
-			elsewhere.errOut)
+	if elsewhere.code != sweep.ExitSetup || !strings.Contains(elsewhere.errOut, "launcher fit") {
+		t.Errorf("elsewhere, registry list ended with %d: %s; want %d and how to get a cloud", elsewhere.code,
+			elsewhere.errOut, sweep.ExitSetup)
 	}
 }
 
 // TestE2EFitOrders: a fit of grades in queries uses statistics of the items. Predictions use the statistics of all
 // training rows, so that an item has the same score in every query, and in every form of input. Of the 600 items those
-// with odd numbers have grades that are higher by 1. An item with an odd number should mostly be scored above the one
-// before it; 200 of the 300 pairs is enough.
+// with odd numbers have grades that are higher by 1, beside noise of 0 to 2. An item with an odd number should mostly
+// be scored above the one before it: in 200 of the 300 pairs, where chance gives 150.
 func TestE2EFitOrders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -372,7 +375,7 @@ func TestE2EFitOrders(t *testing.T) {
 		table += fmt.Sprintf("q%d,i%d,%d\n", i/10, item, rng.IntN(3)+item%2)
 	}
 	for i := range 1200 {
-		rows += fmt.Sprintf("new%d,i%d\n", i/7, i%600)
+		rows += fmt.Sprintf("new%d,i%d\n", i/7, i%600) // each item twice, in two queries
 		lines += fmt.Sprintf("{\"item\": \"i%d\"}\n", i%600)
 	}
 	for name, text := range map[string]string{"judged.csv": table, "new.csv": rows, "new.jsonl": lines} {
@@ -455,15 +458,16 @@ func TestE2EFitUsesWhatIsUp(t *testing.T) {
 	}
 }
 
-// TestE2EFitFromABucket: fit can read a table in a bucket and then stages and trains as jobs in the cloud. The operator
-// has to ask for that with --where batch; without it, fit says so.
+// TestE2EFitFromABucket: fit can read a table in a bucket and then stages and trains as jobs in the cloud. The user has
+// to ask for that with --where batch and give a name, since jobs cost money; without these, fit says so. The saved spec
+// has the bucket as its source.
 func TestE2EFitFromABucket(t *testing.T) {
 	e := newExport(t, 2, 4000)
 	args := []string{"fit", "gs://coppice-datasets/exports/clicks-*.parquet", "--label", "is_click", "--drop",
 		"impression_id", "--trials", "1", "--json"}
 	r := execute(t, e.dir, e.env, binaryOf(t, "launcher"), args...)
-	if r.code != 2 || !strings.Contains(r.errOut, "--where batch --name NAME") {
-		t.Errorf("without --where batch: got %d, %s, want 2 and what to add", r.code, r.errOut)
+	if r.code != sweep.ExitUsage || !strings.Contains(r.errOut, "--where batch --name NAME") {
+		t.Errorf("without --where batch: got %d, %s, want %d and what to add", r.code, r.errOut, sweep.ExitUsage)
 	}
 	r = execute(t, e.dir, e.env, binaryOf(t, "launcher"), append(args, "--where", "batch", "--name", "trial",
 		"--save-specs", "specs")...)

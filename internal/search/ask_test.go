@@ -143,7 +143,8 @@ func next(t *testing.T, r search.Ask) []search.Suggestion {
 }
 
 // TestAsk: every method proposes valid configurations of every space, none twice, with numbers that follow on, and what
-// it proposes does not depend on how it is asked. After 1, 9, 2 and 5 trials the initial design is over.
+// it proposes does not depend on how it is asked. Each is asked for 1, 9, 2 and 5 trials, one after the other: within
+// the initial design of 8 trials, across its end, and twice after it.
 func TestAsk(t *testing.T) {
 	for _, method := range search.Methods() {
 		for name, s := range spaces() {
@@ -204,7 +205,8 @@ func asJSON(t *testing.T, v any) string {
 }
 
 // TestAskExhausts: every method proposes each configuration of a finite space once, and then returns an error that says
-// how many there are. Of 4 x 2 x 2 = 16 the constraint leaves 14, and they are asked for by fours.
+// how many there are. Of 4 x 2 x 2 = 16 the constraint leaves 14, since n = 4 goes with k = a only. They are asked for
+// by fours, so that the last request gets two and the error.
 func TestAskExhausts(t *testing.T) {
 	s := sweep.Search{
 		Random: map[string]sweep.Distribution{"n": {Int: []int64{1, 4}}, "k": {Choice: []any{"a", "b"}},
@@ -236,8 +238,8 @@ func TestAskExhausts(t *testing.T) {
 	}
 }
 
-// TestAskLearns: with 40 trials gp and auto come four times as close to the best loss, 0 at x = 0.3, y = 0.1, z = 0.8
-// and k = b, as random draws do. Some searches maximize the negative loss.
+// TestAskLearns: with 40 trials gp and auto come at least four times as close to the best loss as random draws do: 0 at
+// x = 0.3, y = 0.1, z = 0.8 and k = b. The searches with even seeds maximize the negative loss.
 func TestAskLearns(t *testing.T) {
 	s := sweep.Search{Random: map[string]sweep.Distribution{
 		"x": {Uniform: []float64{0, 1}}, "y": {LogUniform: []float64{1e-3, 1}}, "z": {Uniform: []float64{0, 1}},
@@ -345,8 +347,9 @@ func begun(t *testing.T, s sweep.Search, total int, earlier ...sweep.Earlier) (*
 
 // TestBeginWarm: a sweep begins with the winners of earlier sweeps, in turn and newest first, which take half of its
 // trials. Winners of a sweep over other parameters, or outside of the bounds, are left out. The model then looks near
-// the earlier optimum. The scores of the earlier sweeps new and old fall with the distance from x = 0.6 and 0.5, in
-// steps of 1/30.
+// the earlier optimum. The scores of the earlier sweeps new and old fall with the distance from x = 0.6 and 0.5, and
+// their trials are 1/30 = 0.033 apart: new gives 0.60, then its neighbours 0.57 and 0.63, and old gives 0.50, then
+// 0.47.
 func TestBeginWarm(t *testing.T) {
 	s := sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}},
 		"y": {Uniform: []float64{0, 1}}}}
@@ -369,7 +372,7 @@ func TestBeginWarm(t *testing.T) {
 		t.Errorf("the first trial's reason is %q, want its number, sweep and score", reason)
 	}
 
-	// Earlier optima tell where to look now.
+	// Earlier optima tell where to look now. Four trials are left: the plan has the default and the five winners.
 	near := 0
 	var seen []sweep.Seen
 	for n := len(p.Trials); n < 10; n++ {
@@ -384,14 +387,15 @@ func TestBeginWarm(t *testing.T) {
 			asJSON(t, seen))
 	}
 
-	// Half of a smaller sweep is less than five winners.
+	// Of six trials half are three, fewer than the five winners that a sweep begins with at most.
 	if _, got = begun(t, s, 6, earlier...); len(got) != 3 {
 		t.Errorf("%d of 6 trials are winners of earlier sweeps, expected 3", len(got))
 	}
 }
 
 // TestAskPortfolio: a first search with the method auto begins with the five configurations of the portfolio, moved
-// into the bounds, if its parameters are those of boosted trees. Other methods and other spaces have none of them.
+// into the bounds, if its parameters are those of boosted trees: the 4,168 rounds of the first one become 3,000. Other
+// methods and other spaces have none of them.
 func TestAskPortfolio(t *testing.T) {
 	got := next(t, search.Ask{Search: spaces()["trees"], Maximize: true, Number: 8})
 	for i, one := range got {
@@ -445,8 +449,9 @@ func TestSpellingsAreOneValue(t *testing.T) {
 	}
 }
 
-// TestBeginPortfolioAfterOtherSweeps: a search that knows earlier ones gives the portfolio a quarter of its trials.
-// Winners of one region could not tell that another has become better.
+// TestBeginPortfolioAfterOtherSweeps: a search that knows earlier ones gives the portfolio a quarter of its trials, 3
+// of 12, after the winners, of which there are 5 at most. Winners of one region, here trees of depth 3, could not tell
+// that another has become better.
 func TestBeginPortfolioAfterOtherSweeps(t *testing.T) {
 	narrow := sweep.Earlier{Sweep: "yesterday"}
 	for i := range 20 {

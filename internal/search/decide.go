@@ -40,7 +40,8 @@ func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Pa
 		}
 	}
 
-	// Suggestions that cannot be trained, or repeat a trial, are remembered as tried and left out.
+	// Suggestions that cannot be trained, or repeat a trial, are remembered as tried and left out. A space without axes
+	// has nothing to suggest.
 	first := len(out)
 	for len(a.axes) > 0 && len(known)+len(out) < total {
 		s := a.suggestBeginning(p.Spec.Search.Method, len(out)-first, total-len(known))

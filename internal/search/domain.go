@@ -65,7 +65,8 @@ func newDomain(s sweep.Search, base sweep.Params) (*domain, error) {
 	return d, nil
 }
 
-// newAxis describes a parameter as an axis: one draws it, and dist is its distribution in the spec.
+// newAxis describes a parameter as an axis: one draws it, and dist is its distribution in the spec, of which newSpace
+// has checked that it has a form with valid bounds.
 func newAxis(one sampler, dist sweep.Distribution) axis {
 	a := axis{sampler: one, ordered: true}
 	switch {
@@ -86,7 +87,9 @@ func newAxis(one sampler, dist sweep.Distribution) axis {
 	default:
 		a.levels, a.ordered = levels(dist.Choice)
 		a.level, a.spelled = map[any]int{}, map[any]int{}
-		for i, v := range slices.Backward(a.levels) { // of two that are spelled alike the first counts
+		// Backward, so that of two levels that are spelled alike, such as 1 and "1", the first is written last and
+		// counts.
+		for i, v := range slices.Backward(a.levels) {
 			a.level[comparableKey(v)], a.spelled[spelling(v)] = i, i
 		}
 	}
@@ -228,7 +231,7 @@ func number(v any) (x float64, ok bool) {
 
 // snap returns the position that positionOf has for the value at u, so that equal values have equal positions. On an
 // axis of levels or steps this is the middle of the interval that u is in. On an axis of real numbers it is u itself,
-// within the bounds.
+// within the bounds: up to the rounding of drawn numbers to a few digits, which is too little to matter.
 func (a *axis) snap(u float64) float64 {
 	u = a.clamp(u)
 	switch {

@@ -75,7 +75,7 @@ func choice(name string, values []any) sampler {
 // uniform returns a sampler that draws numbers evenly from low to high, without high, and rounds them to a few digits.
 func uniform(name string, low, high float64) sampler {
 	// A range that is narrow for the size of its numbers gets more digits, so that it still has ten thousand values or
-	// more: from 100 to 101, for instance, seven digits.
+	// more. From 100 to 101, for instance, there are seven: the powers of ten are 2 and 0, and 2 - 0 + 5 = 7.
 	largest := math.Max(math.Abs(low), math.Abs(high))
 	precision := max(digits, int(math.Floor(math.Log10(largest)))-int(math.Floor(math.Log10(high-low)))+digits-1)
 	return sampler{name: name, draw: func(r uint64) any {
@@ -84,7 +84,8 @@ func uniform(name string, low, high float64) sampler {
 }
 
 // logUniform returns a sampler that draws numbers from low to high, without high, whose logarithm is evenly
-// distributed. As with uniform, they are rounded to a few digits, and to more if the range is narrow.
+// distributed. As with uniform, they are rounded to a few digits, and to more if the range is narrow: three more if
+// high is 1 % above low.
 func logUniform(name string, low, high float64) sampler {
 	ratio := math.Log(high / low)
 	precision := max(digits, digits-int(math.Floor(math.Log10(ratio))))

@@ -118,7 +118,8 @@ func CompileRequire(text string, resolve func(metric string) (string, error)) (*
 			return nil, expression.Errorf(text, utf8.RuneCountInString(text[:at[0]])+1, "%v", err)
 		}
 
-		// A value becomes "value" with its position in digits, padded to its length: unlike any other's.
+		// A value becomes "value" with its position in digits, padded to its length: unlike any other's. There is room
+		// for it, since a position below 1,000 (expression.Max) has three digits, as "(x)" has characters.
 		plain := strings.NewReplacer("@", "_", "%", "_", ".", "_").Replace(word)
 		if until > at[1] {
 			plain = fmt.Sprintf("value%0*d", len(word)-len("value"), at[0])

@@ -20,7 +20,7 @@ func ChooseFinal(p *sweep.Plan, b sweep.Board, require []*Condition) (winner *sw
 	if !ok {
 		return nil, nil, s.Reason
 	}
-	for _, row := range b.Rows {
+	for _, row := range b.Rows { // one of them is the winner's, with a result: Pick chooses among them
 		if row.Trial.Number != number {
 			continue
 		}

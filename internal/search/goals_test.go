@@ -42,6 +42,9 @@ func TestPickOfSeveralObjectives(t *testing.T) {
 		return p, sweep.MakeBoard(p, results)
 	}
 
+	// The best precision is 0.8. Close enough is what has 0.792 or more within 1 %, 0.78 within a standard error of
+	// 0.02, and 0.789 within 0.011. These come first, the smallest model first; then the others, the most precise
+	// first.
 	for within, tc := range map[string]struct {
 		candidates []int
 		reason     string

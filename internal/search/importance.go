@@ -46,9 +46,10 @@ const FewestForImportance = 3 * fewestBest
 // The measure is the Pearson divergence of two one-dimensional densities (PED-ANOVA: Watanabe, Bansal and Hutter 2023).
 // Its mean for best trials chosen at random is subtracted, since that is large for few trials and for rare values.
 //
-// The values in dims and loss are of the same trials, in the same order; a lower loss is better. A parameter is
-// evaluated on the trials that have it, and left out if these are fewer than FewestForImportance. The result is
-// deterministic, most important first. It is nil if no parameter has a positive importance.
+// The values in dims and loss are of the same trials, in the same order; a lower loss is better. None of them may be
+// NaN but values, which say that a trial lacks the parameter. A parameter is evaluated on the trials that have it, and
+// left out if these are fewer than FewestForImportance. The result is deterministic, most important first. It is nil if
+// no parameter has a positive importance.
 func Importance(dims []Dimension, loss []float64) []Weight {
 	// All values are looked at in the order of the losses, so that the best trials are always the first.
 	order := upTo(len(loss))

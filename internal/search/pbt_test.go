@@ -53,7 +53,8 @@ func raised(t *testing.T, p *sweep.Plan, trials int, score func(n int, params sw
 }
 
 // TestPopulation: members continue their own models with the same parameters, and the worst of five continues the best
-// one's model with changed parameters. A decision depends on the generation before only, in any order.
+// one's model with changed parameters: a fifth of five is one. A decision depends on the generation before only, in any
+// order.
 func TestPopulation(t *testing.T) {
 	for _, maximize := range []bool{true, false} {
 		p := breeding(maximize)

@@ -357,7 +357,8 @@ func TestFixedAndGridFillAllTrials(t *testing.T) {
 	}
 }
 
-// TestProposeErrors: a search that cannot be carried out is refused, with the part of the spec that is wrong.
+// TestProposeErrors: a search that cannot be carried out is refused, with the part of the spec that is wrong. Of a
+// space too large to be enumerated, 10,000 useless draws in a row end the drawing.
 func TestProposeErrors(t *testing.T) {
 	leaves := map[string]sweep.Distribution{"num_leaves": {Int: []int64{31, 1 << 40}}}
 	big := map[string][]any{}

@@ -26,7 +26,7 @@ func pausing(rule string) *sweep.Plan {
 	return p
 }
 
-// reached returns trials 0, 1, 2 ... at a rung, with these scores.
+// reached returns what is known of trials 0, 1, 2 ... at the rung step: these scores.
 func reached(step int, scores ...float64) (out []sweep.Reached) {
 	for trial, score := range scores {
 		out = append(out, sweep.Reached{Step: step, Trial: trial, Score: score})
@@ -98,6 +98,7 @@ func TestOneInEtaGoesOn(t *testing.T) {
 	if v := after(3); v.Action != search.GoOn || !strings.Contains(v.Reason, "behind by 0") {
 		t.Errorf("behind by 0: got %+v, want it to go on", v)
 	}
+	// Three go on by their rank, the last of which, trial 2, has 0.2. Trial 4 has 0.4.
 	if v := after(4); v.Action != search.Stop || !strings.Contains(v.Reason, "behind by 0.2") {
 		t.Errorf("behind by 0.2: got %+v, want it to stop", v)
 	}
@@ -129,7 +130,8 @@ func TestHyperbandHasBrackets(t *testing.T) {
 	if !(trials[3] > trials[2] && trials[2] > trials[1] && trials[1] >= trials[0] && trials[0] > 0) {
 		t.Errorf("200 trials by their number of rungs: got %v; want fewer with fewer rungs, and some with none", trials)
 	}
-	// Trial 2 is in a bracket that compares at rung 9 at most, and so not at rung 3, where its score is the worst.
+	// Trial 2 compares at rung 9 at most, and so not at rung 3, where its score is the worst. By the shares of
+	// bracketOf, 27, 12, 6 and 4 of 49, its place 0.85 (3 x 0.618 less the whole part) is in the third bracket.
 	if rungs := search.RungsOf(p, 2); len(rungs) > 1 {
 		t.Fatalf("trial 2 has the rungs %v, want one at most", rungs)
 	}
@@ -201,6 +203,7 @@ func TestHalvingWaitsForAll(t *testing.T) {
 	all.Paused = slices.DeleteFunc(slices.Clone(at), func(r sweep.Reached) bool { return r.Trial == 1 || r.Trial == 5 })
 	checkResumable(t, p, all, search.Stop, 2, 0, 3, 4, 6)
 
+	// Trial 0 has 0.5, behind 0.7, 0.65 and 0.6; the last that goes on has 0.65.
 	v := search.AfterPause(p, at[0], at[1:], true)
 	if !strings.Contains(v.Reason, "rank 4 of 7 at rung 3; 2 continue, and it is behind by 0.15") {
 		t.Errorf("the fourth of seven: got %+v, want rank 4", v)
@@ -355,8 +358,8 @@ func TestAskTakesTimeInProportion(t *testing.T) {
 	}
 }
 
-// TestAskWithManyRunning: of 240 running trials the process sees 100, as the reason says, and it sees the same ones
-// whether trials are asked for at once or one after the other.
+// TestAskWithManyRunning: of 240 running trials the process sees 100 (maxRunning), as the reason says, and it sees the
+// same ones whether trials are asked for at once or one after the other. 20 more trials have results.
 func TestAskWithManyRunning(t *testing.T) {
 	r := surveyed(t, spaces()["numbers"], 260)
 	for i := range r.Known[20:] {

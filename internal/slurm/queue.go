@@ -99,7 +99,7 @@ var ends = map[string]engine.Phase{"COMPLETED": engine.Done, "CANCELLED": engine
 // waits are the states of tasks without a node.
 var waits = []string{"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
 
-// reasons are those for which people do not know what to do. Slurm's own word stands before each.
+// reasons has, by Slurm's own word, what those reasons mean of which the word does not say it.
 var reasons = map[string]string{
 	"Resources":             "no node has room",
 	"Priority":              "other jobs come first",
@@ -180,8 +180,8 @@ func (a *array) status() engine.JobStatus {
 	return s
 }
 
-// explainReason returns Slurm's reason why a task waits, with its meaning in front where that is known. Names of nodes
-// may follow behind a comma in the reason. "None" gives "".
+// explainReason returns Slurm's reason why a task waits, or, where its meaning is known, that with the reason behind it
+// in parentheses. Names of nodes may follow behind a comma in the reason. "None" gives "".
 func explainReason(reason string) string {
 	if reason == "None" { // Slurm has not looked at it yet
 		return ""

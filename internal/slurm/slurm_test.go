@@ -119,6 +119,7 @@ func TestSubmit(t *testing.T) {
 	if s, err := j.Status(t.Context(), j.Name("night-1")); err != nil || s.State != engine.Gone {
 		t.Errorf("before it is submitted: %+v, %v, want gone", s, err)
 	}
+	// The second submission finds the job of the first.
 	for i, want := range []bool{false, true} {
 		if existed, err := j.Submit(t.Context(), job()); err != nil || existed != want {
 			t.Errorf("submission %d: existed %t, %v, want %t", i, existed, err, want)
@@ -128,6 +129,7 @@ func TestSubmit(t *testing.T) {
 	if err != nil || s.State != engine.Running || s.Tasks.Running != 3 || len(c.arrays) != 1 {
 		t.Errorf("submitted twice: %+v, %v, arrays %q; want one that runs", s, err, c.states())
 	}
+	// Another plan has to wait until the first one's job has ended.
 	other := job()
 	other.Plan = "ffff"
 	if _, err := j.Submit(t.Context(), other); !problem.Is(err, problem.Conflict) {
@@ -145,7 +147,7 @@ func TestSubmit(t *testing.T) {
 }
 
 // TestAnothersArray: who shares the bucket sees that another user's array has not ended, but neither attaches to it nor
-// cancels it; ended, it is gone.
+// cancels it; ended, it is gone. A cancellation waits until it has ended by itself.
 func TestAnothersArray(t *testing.T) {
 	c := &cluster{}
 	j := c.jobs(t)
@@ -163,7 +165,7 @@ func TestAnothersArray(t *testing.T) {
 	c.before = func(command []string) error {
 		if asked++; command[0] != "squeue" {
 			return fmt.Errorf("ran %q", command)
-		} else if asked == 6 { // its tasks have seen that the sweep is cancelled
+		} else if asked == 6 { // after two looks at the job: its tasks have seen by then that the sweep is cancelled
 			c.arrays[0].state = "COMPLETED"
 		}
 		return nil

@@ -235,7 +235,8 @@ func (p *Plan) Selects() bool { return p.Breeds() || p.Spec.Search.selectsForwar
 func (p *Plan) Breeds() bool { return p.Spec.Search.breeds() }
 
 // AtOnce returns how many of the sweep's trials can be trained at the same time, the final training not counted. In a
-// plan whose trials are decided in steps it is the largest number of trials in a stage.
+// plan whose trials are decided in steps it is the largest number of trials in a stage. With folds it counts them all,
+// although the later folds wait for the first ones, and the refit for all others.
 func (p *Plan) AtOnce() int {
 	if !p.Selects() {
 		return len(p.Own())
@@ -468,7 +469,7 @@ func (c *Rated) addResults(results []*Result) {
 		return
 	}
 
-	// A metric that is undefined in some fold has no comparable mean.
+	// A metric that is undefined in some fold, such as auc where one class is missing, has no comparable mean.
 	for name, n := range measured {
 		c.Metrics[name] /= float64(n)
 		if n < c.Folds {

@@ -27,8 +27,8 @@ const (
 	RegretTell     = "tell"
 )
 
-// Gate says when a new version becomes the champion. Zero values stand for the defaults that Gated fills in, so that a
-// plan records only what was written.
+// Gate says when a new version becomes the champion. ParseSpec fills in Metric and Against. In the other fields a zero
+// value stands for the default, which Gated fills in, so that a plan records of these only what was written.
 type Gate struct {
 	Metric  string `yaml:"metric" json:"metric"`
 	Against string `yaml:"against" json:"against"` // champion or none: then every version passes
@@ -91,7 +91,8 @@ func (s *Spec) Gated() Gate {
 }
 
 // checkGate checks the key gate, if the spec has it: it refuses unknown words, a margin together with a min_gain, and
-// numbers out of range.
+// numbers out of range. min_gain may be any number. The metric and against have their defaults by now (fillDefaults);
+// what else the file leaves out has a zero value, which is no mistake, and Gated fills it in later.
 func (s *Spec) checkGate(doc *strictyaml.Document, v Vocabulary) error {
 	g := s.Gate
 	if g == nil {
@@ -121,7 +122,7 @@ func (s *Spec) checkGate(doc *strictyaml.Document, v Vocabulary) error {
 			"give min_gain (better by more than that) or margin (no worse than that), not both")
 	}
 
-	// Numbers. A written 0 is checked, too, since it does not stand for the default.
+	// Numbers, as far as the file has them. A written 0 is refused, since it would be taken for the default later.
 	for _, c := range []struct {
 		path  string
 		value float64
@@ -136,6 +137,7 @@ func (s *Spec) checkGate(doc *strictyaml.Document, v Vocabulary) error {
 			return doc.Errorf("gate."+c.path, "%s is %v: use %s", c.path, c.value, c.want)
 		}
 	}
+	// A reference of 0 is no default but none: it is a pointer, which is nil where the file leaves it out.
 	if g.Reference != nil && (*g.Reference < 0 || *g.Reference > MaxReferenceNights) {
 		return doc.Errorf("gate.reference", "reference is %d: use the number of earlier nights, 0 (none) to %d",
 			*g.Reference, MaxReferenceNights)

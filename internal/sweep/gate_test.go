@@ -90,7 +90,8 @@ func TestVerdicts(t *testing.T) {
 // TestCaution: where the predictions of a promoted version add up to more or less than the labels, beyond chance but
 // within the gate's limit, the reason begins with that. It does not where the interval includes 1, and for a version
 // that was not promoted. The cases are ratios of predictions and labels with their intervals. The second check of the
-// calibration is that on rows of earlier nights, which does not count.
+// calibration is that on rows of earlier nights, which does not count. The check of tonight has no old value to compare
+// with, so that the gate's own reason, "better", follows.
 func TestCaution(t *testing.T) {
 	for _, tc := range []struct {
 		promoted         bool
@@ -118,10 +119,11 @@ func TestCaution(t *testing.T) {
 	}
 }
 
-// TestBrieflyWorse: the reason for a version that was held back since it is worse beyond chance compares it with the
-// champion, version 9, in percent of the old value. If only its check on earlier nights' rows has failed, it compares
-// with that one's version. If it was held back for anything else, the gate's own reason, "long", stands.
-func TestBrieflyWorse(t *testing.T) {
+// TestWhyItIsHeldBack: the reason for a version that was held back since it is worse beyond chance compares it with the
+// champion, version 9, in percent of the old value: -0.0031 of 0.114 is 2.7 % worse. If only its check on earlier
+// nights' rows has failed, it compares with that one's version. If it was held back for anything else, as its check has
+// passed or the interval includes 0, or if it could not be compared, the gate's own reason, "long", stands.
+func TestWhyItIsHeldBack(t *testing.T) {
 	for _, tc := range []struct {
 		tonight sweep.GateCheck
 		verdict sweep.Verdict
@@ -144,10 +146,11 @@ func TestBrieflyWorse(t *testing.T) {
 	}
 }
 
-// TestBriefly: the reason for a version that went live compares it with version 8, in percent of the old value and with
-// the interval, and adds how far its predictions may be off in total, unless that is more than a half. Without a
-// comparison the gate's own reason, "long", stands.
-func TestBriefly(t *testing.T) {
+// TestWhyItIsLive: the reason for a version that went live compares it with version 8, in percent of the old value and
+// with the interval: 0.001 of 0.114 is 0.88 %. It adds how far its predictions may be off in total, by the interval of
+// their ratio to the labels, unless that is more than a half. Without a comparison the gate's own reason, "long",
+// stands.
+func TestWhyItIsLive(t *testing.T) {
 	for _, tc := range []struct {
 		tonight, ratio sweep.GateCheck
 		want           string
@@ -162,7 +165,7 @@ func TestBriefly(t *testing.T) {
 		{sweep.GateCheck{Value: -0.003, Low: -0.005, High: -0.001, Old: 0.1}, sweep.GateCheck{},
 			"worse than version 8, within the gate's limit: log_loss 3 % worse (1 to 5 %)"},
 		{sweep.GateCheck{Value: 0.003, Low: -0.0056, High: 0.012, Old: 0.1}, sweep.GateCheck{Value: 1.2, Low: 0.4,
-			High: 2.51, Passed: true}, "as good as version 8: log_loss 3 % better (-5.6 to +12 %)"}, // of 26 positives
+			High: 2.51, Passed: true}, "as good as version 8: log_loss 3 % better (-5.6 to +12 %)"}, // of few positives
 		{sweep.GateCheck{Value: 0.015, Low: 0.0102, High: 0.0199, Old: -0.01}, sweep.GateCheck{},
 			"better than version 8: log_loss 150 % better (+100 to +200 %)"},
 		{sweep.GateCheck{}, sweep.GateCheck{}, "long"},
@@ -416,6 +419,7 @@ func TestStopBoundsTheTrials(t *testing.T) {
 		return err
 	}
 
+	// A trial more than that is one too many, by every rule.
 	for _, rule := range sweep.StopRules() {
 		stop := "  stop: {rule: " + rule + "}\n"
 		if err := parse("1000", stop); err != nil {

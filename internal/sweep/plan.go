@@ -117,7 +117,7 @@ type Holdout struct {
 	Test  Rows `json:"test"`
 }
 
-// Rows is a set of rows: those of Split whose fold number is among Folds, or all if Folds is empty.
+// Rows is a set of rows: those of Split whose fold number is among Folds, or all if Folds is nil.
 type Rows struct {
 	Split string  `json:"split"`
 	Folds []uint8 `json:"folds,omitempty"`

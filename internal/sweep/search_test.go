@@ -171,7 +171,7 @@ func TestParsePopulation(t *testing.T) {
 		"{learning_rate:": {"{num_iterations: {int: [10, 50]}, learning_rate:",
 			"num_iterations cannot change during a training"},
 		"  random: {learning_rate:": {"  random: {n_estimators: {int: [10, 50]}, learning_rate:",
-			"sweep.yaml:12:26: n_estimators cannot change during a training"},
+			"sweep.yaml:12:27: n_estimators cannot change during a training"},
 		"method: pbt":         {"method: gp", "search.population is for method: pbt"},
 		"  population: 10\n":  {"  population: 10\n  warm_start: auto\n", "warm_start"},
 		"trials: 50\nseed: 7": {"trials: 1000\nseed: 7", "at most 50 generations"},

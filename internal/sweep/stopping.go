@@ -247,7 +247,8 @@ type Reached struct {
 	Score float64 `json:"score"`
 }
 
-// DecodeRung decodes the decision about a trial at a rung. Its numbers have to be possible ones.
+// DecodeRung decodes the decision about a trial at a rung. Its numbers have to be possible ones. Scores of the trial
+// itself, or at other rungs, do no harm among those that it has seen: search.AfterPause passes over them.
 func DecodeRung(data []byte) (*Rung, error) {
 	return decode("rung", data, func(r *Rung) error {
 		if !isTrial(r.Trial) || r.Step < 1 || r.Claim < 0 {

@@ -437,7 +437,8 @@ func (c *Conclusion) Facts(metric string, planned time.Time) (all []string) {
 		add(c.Gate.Regret.Reason)
 	}
 
-	// How many trials, USD and minutes it took. Conclusions written before these were counted have none.
+	// How many trials, USD and minutes it took. Trials that were stopped are not counted, since a conclusion does not
+	// say how many they were. Conclusions written before any were counted have none.
 	if c.Done+c.Failed == 0 {
 		return all
 	}

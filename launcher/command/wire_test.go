@@ -98,7 +98,8 @@ func TestMachinesTrainTogether(t *testing.T) {
 }
 
 // TestThePlanMakesABatchJob checks the Batch job that a plan and an environment become: tasks, machines, memory,
-// limits, environment, labels and retries. Package batch tests Google's own rules.
+// limits, environment, labels and retries. Each of 16 tasks on a machine of 64 vCPUs has 4, which are 4,000 in
+// thousandths. Package batch tests Google's own rules.
 func TestThePlanMakesABatchJob(t *testing.T) {
 	j := onBatch(env())
 	job := j.made(j.describe(plan()))
@@ -159,6 +160,8 @@ func TestJobsOfFallbacks(t *testing.T) {
 	e.JobsTopic = "coppice-jobs"
 	j := onBatch(e)
 	labels := map[string]bool{}
+	// The job's id, machine type, whether on Spot, zones, disks and tasks. Zones that a fallback does not name are
+	// those of the deployment.
 	for n, want := range []string{"nightly-20261120 n2-highmem-64 true [us-central1-a us-central1-b] 8 32",
 		"nightly-20261120-f1 n2d-highmem-32 true [us-central1-f] 4 16",
 		"nightly-20261120-f2 n2-highmem-64 false [us-central1-a us-central1-b] 8 32"} {

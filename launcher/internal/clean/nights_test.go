@@ -166,6 +166,7 @@ func (e *estate) night(n int, promote, open bool) {
 	ctx := e.t.Context()
 	e.now = e.now.AddDate(0, 0, 1)
 
+	// Stage a dataset: its files, the record of the night, and last the manifest and the name's newest version.
 	m := *e.base
 	m.Files = slices.Clone(m.Files)
 	m.Files[0].Blocks = []string{fmt.Sprintf("%064x", n)} // another table
@@ -186,6 +187,7 @@ func (e *estate) night(n int, promote, open bool) {
 	e.write(e.datasets, sweep.DatasetDir(m.Name, m.Version)+dataset.ManifestFile, string(text), 0)
 	e.write(e.datasets, sweep.DatasetLatest(m.Name), `{"format":1,"version":"`+m.Version+`"}`, 0)
 
+	// Write the sweep with the model and the result of each trial.
 	id, ref := sweep.ID(fmt.Sprintf("night-%d", n)), m.Name+"@"+m.Version
 	p := sweep.Plan{Format: 1, Sweep: id, Created: e.now, Dataset: sweep.DatasetRef{Name: m.Name, Version: m.Version},
 		Heartbeat: sweep.Duration(time.Minute), Takeover: sweep.Duration(time.Hour)}
@@ -208,6 +210,7 @@ func (e *estate) night(n int, promote, open bool) {
 		return
 	}
 
+	// Register its winner, and conclude it. Nothing here reads the outcome, only that there is a conclusion.
 	v, err := e.r.Register(ctx, "ctr", string(id), map[string][]byte{"model.txt": []byte(id)}, registry.Info{At: e.now,
 		By:     "aggregator",
 		Labels: map[string]string{"sweep": string(id), "trial": strconv.Itoa(n % trials), "dataset": ref}})
@@ -427,7 +430,8 @@ func TestHundredNights(t *testing.T) {
 }
 
 // TestPlantedFault shows that broken finds faults: where no move of the alias keeps its versions (Promoted is 0), what
-// was promoted before the champion is removed, and broken says so.
+// was promoted before the champion is removed, and broken says so. The first two promoted versions are 1 and 4, of the
+// nights 0 and 3.
 func TestPlantedFault(t *testing.T) {
 	t.Parallel()
 	e := hundred(t, third, func(e *estate) {
@@ -480,8 +484,9 @@ func (e *estate) all() (names []string) {
 	return names
 }
 
-// TestDeathBetweenRemovals kills Remove at one of its removals, at each of about thirty (all if COPPICE_FULL is set).
-// Every dataset and sweep that can still be found is whole, and the next run leaves what an undisturbed one leaves.
+// TestDeathBetweenRemovals kills Remove at one of its removals, in about thirty runs each at another one (at every one
+// if COPPICE_FULL is set). Every dataset and sweep that can still be found is whole, and the next run leaves what an
+// undisturbed one leaves.
 func TestDeathBetweenRemovals(t *testing.T) {
 	t.Parallel()
 	undisturbed := listed(t)

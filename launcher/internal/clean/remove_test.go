@@ -136,6 +136,7 @@ func TestInterrupted(t *testing.T) {
 // killed after it has removed the plan. The sweep here, loser, registered no version, so that none of it is kept.
 func TestARecordHasThePlan(t *testing.T) {
 	t.Parallel()
+	// The sweep loser, of a model of its own, has ended without a winner.
 	e := listed(t)
 	p, _, err := sweepstore.New(e.sweeps, "night-1").Plan(t.Context())
 	e.must(err)
@@ -153,13 +154,15 @@ func TestARecordHasThePlan(t *testing.T) {
 	}
 	e.now = e.now.Add(2 * Grace)
 
-	e.sweeps.dies = 2 // the plan has been removed
+	// Kill the run at its second removal among the sweeps, when the plan has been removed, and let another run end it.
+	e.sweeps.dies = 2
 	if _, err := Remove(t.Context(), e.request()); !errors.Is(err, errDead) {
 		t.Fatalf("it ended with %v; want the planted death", err)
 	}
 	e.sweeps.dies = 0
 	e.now = e.now.Add(time.Hour)
 	e.remove(e.request())
+	// Of all records together, the plans: only that of loser, once.
 	said := ""
 	for a, err := range e.datasets.List(t.Context(), "cleaned/") {
 		e.must(err)
@@ -208,12 +211,20 @@ func TestAFirstRunLists(t *testing.T) {
 		after            time.Duration
 		nights, promoted int
 		removes          bool
-	}{{0, 13, Promoted, false}, {time.Minute, 13, Promoted, false}, {11 * time.Hour, 13, Promoted, false},
-		{time.Hour, 13, Promoted, true}, // though one has listed an hour ago
-		{time.Minute, 12, Promoted, false}, {time.Minute, 12, Promoted, false}, {12 * time.Hour, 12, Promoted, true},
-		{12 * time.Hour, 12, 0, false}, {11 * time.Hour, 11, Promoted, false},
-		{time.Hour, 12, 0, false}, // one has kept more moves since
-		{12 * time.Hour, LeastNights, 0, false}, {12 * time.Hour, LeastNights, 1, true}} {
+	}{
+		{0, 13, Promoted, false},              // the first
+		{time.Minute, 13, Promoted, false},    // a schedule that fires twice
+		{11 * time.Hour, 13, Promoted, false}, // the first has listed 11 hours and a minute ago
+		{time.Hour, 13, Promoted, true},       // though one has listed an hour ago
+		{time.Minute, 12, Promoted, false},    // those 12 hours ago have kept 13 nights
+		{time.Minute, 12, Promoted, false},
+		{12 * time.Hour, 12, Promoted, true},
+		{12 * time.Hour, 12, 0, false},          // the one before has kept moves
+		{11 * time.Hour, 11, Promoted, false},   // of those 12 hours ago the newest has kept 12 nights
+		{time.Hour, 12, 0, false},               // one has kept more moves since
+		{12 * time.Hour, LeastNights, 0, false}, // the one before has kept 12 nights
+		{12 * time.Hour, LeastNights, 1, true},
+	} {
 		e.now = e.now.Add(c.after)
 		q := e.request()
 		q.Nights, q.Promoted = c.nights, c.promoted

@@ -170,16 +170,19 @@ func largestConfiguration(plan *sweep.Plan, bytes func(gbt.Params) int64) sweep.
 	return all
 }
 
-// setRungs completes search.stop, if the spec has it: by what trials are compared (a sample of rows, or numbers of
-// trees), and at which rungs, the points at which they are. Rungs are the same for all trials, however many trees these
-// train: compared are the scores at that number of trees. It rejects a stop at which nothing could be compared. chooses
-// is the metric that chooses the winner.
+// setRungs completes search.stop, if the spec has it, in a copy: by what trials are compared, and at which rungs.
+//
+// By rows, they are compared after a whole training on a sample of train. Their one rung is the number of trees that
+// costs as much. By trees, they are compared by their scores at several numbers of trees, the rungs, which are the same
+// for all trials, however many trees these train.
+//
+// It rejects a stop at which nothing could be compared. chooses is the metric that chooses the winner.
 func (p *Planned) setRungs(chooses metric.Metric, data *dataset.Manifest) error {
 	if p.Spec.Search.Stop == nil {
 		return nil
 	}
 
-	// The most trees of any expected trial.
+	// The most trees of any expected trial. Expected trials have parameters where the plan's are still open.
 	stop := *p.Spec.Search.Stop
 	most := 0
 	for _, t := range p.Expected {
@@ -187,8 +190,10 @@ func (p *Planned) setRungs(chooses metric.Metric, data *dataset.Manifest) error 
 		most = max(most, int(n))
 	}
 
-	// Rows counts each copy of train that random orders of the statistics make; a sample is of one copy. Fill chooses
-	// between rows and trees where the spec leaves it open, and sets the sample of a comparison by rows.
+	// Fill chooses between rows and trees where the spec leaves it open: the first trees order the rows well before
+	// their predictions are good, so it takes trees for a metric that depends on the order alone (RankOnly). By rows it
+	// sets the sample and the rung. It returns false if the spec wants rows and the sample would be too small. The
+	// sample is of one copy of train, of which random orders of the statistics make several.
 	rows := p.Dataset.Rows[sweep.Train] / max(1, data.Copies())
 	if !stop.Fill(most, rows, chooses.RankOnly) {
 		return errorf("search.stop: by rows, one in %d of %d is too small a sample; lower eta, take by: %s, or "+
@@ -197,6 +202,8 @@ func (p *Planned) setRungs(chooses metric.Metric, data *dataset.Manifest) error 
 
 	compared := fmt.Sprintf("training on one row in %d", stop.OneIn)
 	if stop.By == sweep.ByTrees {
+		// During a training, trees are judged by the objective's usual metric in place of a value metric (OfRows). So
+		// there is no score at a rung by the metric that chooses.
 		if chooses.Kind == metric.OfRows {
 			return errorf("search.stop: no tree is judged by %s, so trials cannot be compared by %s; take by: %s of a "+
 				"larger table, or leave stop out", chooses.Name, sweep.ByTrees, sweep.ByRows)

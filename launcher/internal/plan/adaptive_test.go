@@ -79,30 +79,32 @@ func TestASearchThatLearnsLeavesTrialsOpen(t *testing.T) {
 }
 
 // TestOpenTrialsMayBeLarge: a trial is given at least as much memory as the largest configuration of the space needs,
-// whatever the base's parameters (the keys) are. Leaves of one row need more only once there may be many leaves. From a
-// base of 31 leaves with 645 rows each, on 20,000 rows, neither parameter alone makes a difference.
+// whatever the base's parameters are. Leaves of one row need more only once there may be many leaves. From a base of 31
+// leaves with 645 rows each, neither parameter alone makes a difference: 20,000 rows fill no more leaves of that size,
+// since 20,000 / 645 is 31, and there may be no more than 31 smaller ones.
 func TestOpenTrialsMayBeLarge(t *testing.T) {
 	small := manifest(all...)
 	for i := range small.Splits {
 		small.Splits[i].Rows = 20_000
 	}
 	wide := []string{"log_int: [15, 255]", "log_int: [15, 4095]", "log_int: [5, 500]", "log_int: [1, 1000]"}
-	for base, tc := range map[string]struct {
+	for _, tc := range []struct {
+		base    string // the spec's params
 		m       *dataset.Manifest
 		space   []string // edits of the search's ranges
 		largest string
 	}{
-		// The blank only makes another key of the same base.
-		"eta: 0.05 ": {manifest(all...), nil, "{num_leaves: 255, min_data_in_leaf: 5}"},
-		"eta: 0.05":  {small, wide, "{num_leaves: 4095, min_data_in_leaf: 1}"},
-		"eta: 0.05, num_leaves: 31, min_data_in_leaf: 645":    {small, wide, "{num_leaves: 4095, min_data_in_leaf: 1}"},
-		"eta: 0.05, num_leaves: 4095, min_data_in_leaf: 1000": {small, wide, "{num_leaves: 4095, min_data_in_leaf: 1}"},
+		{"eta: 0.05", manifest(all...), nil, "{num_leaves: 255, min_data_in_leaf: 5}"},
+		{"eta: 0.05", small, wide, "{num_leaves: 4095, min_data_in_leaf: 1}"},
+		{"eta: 0.05, num_leaves: 31, min_data_in_leaf: 645", small, wide, "{num_leaves: 4095, min_data_in_leaf: 1}"},
+		{"eta: 0.05, num_leaves: 4095, min_data_in_leaf: 1000", small, wide, "{num_leaves: 4095, min_data_in_leaf: 1}"},
 	} {
-		open := built(t, learner(t, append(tc.space, "params: {eta: 0.05}", "params: {"+base+"}")...), tc.m)
+		open := built(t, learner(t, append(slices.Clone(tc.space), "params: {eta: 0.05}", "params: {"+tc.base+"}")...),
+			tc.m)
 		most := built(t, parse(t, "fixed: [{}, {learning_rate: 0.2}]", "fixed: ["+tc.largest+"]"), tc.m)
 		if got, want := open.Sizing.TrialBytes, most.Sizing.TrialBytes; got < want {
 			t.Errorf("params {%s}: open trials are given %d bytes; the largest configuration of the space needs %d",
-				base, got, want)
+				tc.base, got, want)
 		}
 	}
 }
@@ -170,7 +172,8 @@ func TestWarmStart(t *testing.T) {
 		}
 	}
 
-	// Of five trials at most half are earlier winners.
+	// Of five trials, two of which are fixed, at most half of the other three are earlier winners, rounded down to one,
+	// and a quarter of them, 0.75, is one of the portfolio.
 	few := build(learner(t, "method: auto", "method: auto\n  warm_start: auto", "trials: 20", "trials: 5"),
 		night(3, found(1, 0.9, 100), found(2, 0.8, 90), found(3, 0.7, 80)))
 	if got, want := sources(few), "fixed 2, warm 1, portfolio 1, auto 1"; got != want {
@@ -216,8 +219,8 @@ func TestChoicesAreSpelledAsTrialsAre(t *testing.T) {
 }
 
 // TestNoSearchAtAll: fifty trials of a spec without search are fifty different configurations of the default space, by
-// method auto. Parameters that the spec sets are not searched. The first trial is the default configuration; of a sweep
-// of one trial it is the only one.
+// method auto. Parameters that the spec sets are not searched: of five, the learning rate, under its alias eta. The
+// first trial is the default configuration; of a sweep of one trial it is the only one.
 func TestNoSearchAtAll(t *testing.T) {
 	few := func(trials, more string) *plan.Planned {
 		t.Helper()
@@ -293,7 +296,7 @@ func TestPopulationOfFew(t *testing.T) {
 }
 
 // TestPopulationNeedsMemory: a trial has memory for the trees that it continues. With a third generation these are 100
-// trees more, of up to 255 leaves.
+// trees more, as num_iterations is 100 by default, of up to 255 leaves.
 func TestPopulationNeedsMemory(t *testing.T) {
 	two := built(t, breeding(t, "trials: 8"), manifest(all...)).Sizing.TrialBytes
 	three := built(t, breeding(t, "trials: 12"), manifest(all...)).Sizing.TrialBytes
@@ -392,7 +395,11 @@ func TestSetsOfColumns(t *testing.T) {
 }
 
 // TestSetsOfColumnsRefused: each search.features that is impossible on its dataset is refused with an error (the key)
-// of kind input. The last one is only larger than what there is: it is planned, and the key is in a note.
+// of kind input. That of nine subsets, of which there are only four, is planned, and the key is in a note.
+//
+// A forward selection among 45 groups takes 1 + 45 + 44 + ... + 2 = 1,035 trials, more than the 1,000 that may be open.
+// Of 400 columns with names of 250 bytes, each of 401 trials ignores nearly all: that is 40 MB of names, and 16 MiB are
+// allowed.
 func TestSetsOfColumnsRefused(t *testing.T) {
 	m := columns("age", "a,b", "site", "site:rate")
 	for want, s := range map[string]*sweep.Spec{

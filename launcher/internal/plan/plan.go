@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"coppice/internal/dataset"
@@ -314,10 +315,14 @@ func (p *Planned) noteGoals() {
 	if len(s.Goals) == 0 {
 		return
 	}
-	names := "" // ", high auc, low log_loss": each begins with a comma
+	var names []string // such as "high auc"
 	for _, g := range s.Goals {
-		names += map[bool]string{true: ", high ", false: ", low "}[g.Maximize] + g.Name
+		aim := "low "
+		if g.Maximize {
+			aim = "high "
+		}
+		names = append(names, aim+g.Name)
 	}
 	p.note("objectives: %s; of the trials within %s of the best %s, the one that is best by the others wins",
-		names[2:], s.Pick.Within, s.Pick.Best)
+		strings.Join(names, ", "), s.Pick.Within, s.Pick.Best)
 }

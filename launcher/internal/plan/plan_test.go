@@ -172,7 +172,8 @@ func TestColumnsToTrainWithout(t *testing.T) {
 			t.Errorf("%v breaks the constraint, want 16 leaves without f7", trial.Params)
 		}
 	}
-	// Two fixed ones are the same; of six random ones a constraint leaves out one.
+	// Two of the three fixed ones are the same. Of the six random ones, 15 or 16 leaves with each of three lists, the
+	// constraint leaves out 15 leaves without f7. "name:f7" is the choice 7, a column's number.
 	if want := map[string]int{"": 3, "name:f0,f1": 1, "name:f3": 2, "name:f7": 1}; !maps.Equal(count, want) ||
 		p.Skipped < 1 {
 		t.Errorf("trials ignore these lists: %v, want %v; %d were left out as repetitions, want at least 1", count,
@@ -214,8 +215,8 @@ func TestIDDependsOnWhatIsTrained(t *testing.T) {
 }
 
 // TestHoldoutIsCarvedWhereItIsMissing: if the dataset has no split calib or test, folds of another split are taken for
-// it, and a note says so. A ranking, which is not calibrated, keeps all of valid. Without train or valid there is no
-// plan.
+// it, and a note says so. A ranking, which is not calibrated, keeps all of valid, and needs a dataset with groups.
+// Without train or valid there is no plan.
 func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		splits             []string
@@ -257,7 +258,8 @@ func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
 // that applies. A machine on which nothing fits, or that does not exist, is refused. The dataset has 11 GiB, and
 // n2-highmem-64 512 GiB of memory and 64 vCPUs. Unless a case says otherwise, there are 8 trials of 4 threads each.
 //
-// The machine of each case that is not refused has 64 vCPUs, with which Google gives 8 local SSDs at least.
+// The machine of each case that is not refused has 64 vCPUs, with which Google gives 8 local SSDs at least; a node of a
+// cluster is given none.
 func TestSizing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edits          []string // of the spec: a text, and what takes its place
@@ -428,31 +430,34 @@ func TestSeveralClasses(t *testing.T) {
 	m := manifest(all...)
 	m.Label.Kind, m.Label.Classes = "classes", []string{"a", "b", "c"}
 	const classes = "objective: multiclass\nmetric: multi_logloss"
-	for want, lines := range map[string]string{ // by the error; blanks stand for none
-		"":                                 classes,
-		" ":                                "objective: multiclass\nmetric: multi_error\nweights: {num_class: 3}",
-		"num_class is 4, and the label of": classes + "\nweights: {num_class: 4}",
-		"  ":                               classes + "\nensemble: {bag: 1}",
-		"metric auc is for binary":         classes + "\nrequire: [auc > 0.7]",
-		"has 3 classes: use objective":     "objective: regression\nmetric: rmse",
+	for _, tc := range []struct {
+		lines   string // in place of the spec's metric
+		params  string // the spec's; "" for those that it has
+		refused string // a part of the error; "" for none
+	}{
+		{classes, "", ""},
+		{classes + "\nensemble: {bag: 1}", "", ""},
+		{"objective: multiclass\nmetric: multi_error", "{num_class: 3}", ""},
+		{classes, "{num_class: 4}", "num_class is 4, and the label of"},
+		{classes + "\nrequire: [auc > 0.7]", "", "metric auc is for binary"},
+		{"objective: regression\nmetric: rmse", "", "has 3 classes: use objective"},
 	} {
-		// What follows weights: replaces the spec's params.
-		lines, params, _ := strings.Cut(lines, "\nweights: ")
-		s := parse(t, "metric: ap", lines, "params: {eta: 0.05}", "params: "+cmp.Or(params, "{eta: 0.05}"),
+		const had = "{eta: 0.05}"
+		s := parse(t, "metric: ap", tc.lines, "params: "+had, "params: "+cmp.Or(tc.params, had),
 			"search:", "search:\n  method: auto", `require: ["precision@1% > 0.1", "trees < 900"]`, "")
 		p, err := build(s, m)
-		if want = strings.TrimSpace(want); want != "" {
-			if err == nil || !strings.Contains(err.Error(), want) || !problem.Is(err, problem.Input) {
-				t.Errorf("%s: got error %v, want %q", lines, err, want)
+		if tc.refused != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.refused) || !problem.Is(err, problem.Input) {
+				t.Errorf("%+v: got error %v, want one of kind input with %q", tc, err, tc.refused)
 			}
 			continue
 		}
 		if err != nil {
-			t.Errorf("%s: got error %v; want none", lines, err)
+			t.Errorf("%+v: got error %v; want none", tc, err)
 		} else if n := p.Trials[0].Params["num_class"]; n != 3.0 {
-			t.Errorf("%s: the plan trains %v classes, want 3", lines, n)
+			t.Errorf("%+v: the plan trains %v classes, want 3", tc, n)
 		} else if n := p.Base["num_class"]; n != 3.0 {
-			t.Errorf("%s: what a search that learns begins with has %v classes, want 3", lines, n)
+			t.Errorf("%+v: what a search that learns begins with has %v classes, want 3", tc, n)
 		}
 	}
 	refused(t, "needs a label of several classes", parse(t, "metric: ap", classes), manifest(all...))

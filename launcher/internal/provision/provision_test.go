@@ -34,7 +34,8 @@ func plan() *sweep.Plan {
 	return p
 }
 
-// fakeCloud is an engine whose jobs get machines or not, and a clock that moves with every look at a job that waits.
+// fakeCloud is an engine whose jobs get machines or not, and a clock that moves four minutes with every look at a job.
+// So the ten minutes of plan are over at the third look.
 type fakeCloud struct {
 	t      *testing.T
 	mu     sync.Mutex
@@ -61,6 +62,7 @@ func (c *fakeCloud) enter(what string) func() {
 	return c.mu.Unlock
 }
 
+// Submit makes the plan's job, with its fate from the beginning, unless it exists. It notes on what machines in order.
 func (c *fakeCloud) Submit(ctx context.Context, p *sweep.Plan) (bool, error) {
 	defer c.enter("submit")()
 	if err := ctx.Err(); err != nil {
@@ -75,10 +77,12 @@ func (c *fakeCloud) Submit(ctx context.Context, p *sweep.Plan) (bool, error) {
 	}
 	s.Created = c.now
 	c.jobs[p.Job] = &s
+	// The machines are number 0 of p, since p is the plan as it is for this job (Placed).
 	c.order = append(c.order, fmt.Sprintf("%s on %s", p.Job[strings.LastIndexByte(p.Job, '/')+1:], Describe(p, 0)))
 	return false, nil
 }
 
+// Status returns a job's status, and moves the clock.
 func (c *fakeCloud) Status(ctx context.Context, job string) (engine.JobStatus, error) {
 	defer c.enter("status")()
 	if err := ctx.Err(); err != nil {
@@ -91,6 +95,7 @@ func (c *fakeCloud) Status(ctx context.Context, job string) (engine.JobStatus, e
 	return engine.JobStatus{State: engine.Gone}, nil
 }
 
+// Cancel ends a job at once. One that has ended stays as it is, and one that does not exist is Gone.
 func (c *fakeCloud) Cancel(ctx context.Context, job string) (engine.JobStatus, error) {
 	defer c.enter("cancel")()
 	if err := ctx.Err(); err != nil {
@@ -208,6 +213,7 @@ var errCrash = errors.New("crash")
 // all regions is used up. Here 8 tasks run on 4 machines, two on each. With 5 tasks pending two machines are there, one
 // of which has a single task. With 6 there is one, too few; with 7, too, but then the quota is that of all regions.
 func TestTooFewMachines(t *testing.T) {
+	// want has the job that lives in the end, by the number of tasks that have no machine; nil for the first one.
 	for pending, want := range map[int][]string{0: nil, 5: nil, 6: {"nightly-1-f1"}, 7: nil, 8: {"nightly-1-f1"}} {
 		few := engine.JobStatus{State: engine.Running, Began: true, Tasks: engine.Tasks{Waiting: pending},
 			Lacks: "Quota 'PREEMPTIBLE_CPUS' exceeded"}
@@ -269,8 +275,8 @@ func TestWaitingIsTold(t *testing.T) {
 	var told []string
 	l := w.provisioner(plan())
 	l.Waits = func(m *Machines) { told = append(told, m.String()) }
-	l.Plan.Spec.Machine.Wait = sweep.Duration(20 * time.Minute)
-	w.before = func(what string) { // each time in another zone
+	l.Plan.Spec.Machine.Wait = sweep.Duration(20 * time.Minute) // five looks at the job
+	w.before = func(what string) {                              // each time in another zone
 		for _, j := range w.jobs {
 			if j.State == engine.Waiting && what == "status" {
 				j.Lacks = map[bool]string{true: "no room", false: "no quota"}[len(told)%2 == 0]

@@ -29,7 +29,7 @@ func TestLast(t *testing.T) {
 		{"0 3 * * *", "UTC", "2026-11-22T00:10:00Z", "2026-11-21T03:00:00Z"}, // a retry that comes the next day
 		{"0 3 * * *", "Europe/Berlin", "2026-11-21T02:00:04Z", "2026-11-21T02:00:00Z"},
 		{"0 3 * * *", "Europe/Berlin", "2026-07-21T01:00:04Z", "2026-07-21T01:00:00Z"}, // in summer
-		// half past one comes twice that night
+		// half past one comes twice that night: at 05:30 and at 06:30 UTC
 		{"30 1 * * *", "America/New_York", "2026-11-01T07:00:00Z", "2026-11-01T05:30:00Z"},
 		{"30 1 * * *", "America/New_York", "2026-11-01T05:29:00Z", "2026-10-31T05:30:00Z"},
 		{"0 2 * * *", "Europe/Amsterdam", "2026-10-25T00:00:00Z", "2026-10-25T00:00:00Z"},

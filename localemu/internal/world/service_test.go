@@ -32,7 +32,8 @@ type stand struct {
 	more  chan bool // gets a value with each request
 }
 
-// start starts the server, and a local cloud whose aggregator is a script that only logs the server's address.
+// start starts the server, and a local cloud whose aggregator is a script that only logs the server's address, as an
+// aggregator logs where it serves. So the local cloud sends the aggregator's requests to the server.
 func (s *stand) start(t *testing.T) (w *World) {
 	t.Helper()
 	s.more = make(chan bool, 99)
