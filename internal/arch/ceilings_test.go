@@ -60,17 +60,17 @@ var ceilings = map[string]int{
 	"internal/random":              9,
 	"internal/registry":            1953,
 	"internal/scorer":              549,
-	"internal/search":              3334,
+	"internal/search":              3339,
 	"internal/slurm":               517,
 	"internal/strictjson":          257,
 	"internal/strictyaml":          610,
-	"internal/sweep":               3885,
+	"internal/sweep":               3892,
 	"internal/sweepstore":          1112,
 	"internal/team":                1067,
 	"internal/telemetry":           158,
 	"launcher":                     7,
 	"launcher/command":             340,
-	"launcher/internal/bill":       224,
+	"launcher/internal/bill":       225,
 	"launcher/internal/clean":      469,
 	"launcher/internal/cli":        3538,
 	"launcher/internal/cloudjob":   389,
@@ -78,7 +78,7 @@ var ceilings = map[string]int{
 	"launcher/internal/doctor":     525,
 	"launcher/internal/explain":    290,
 	"launcher/internal/draft":      1335,
-	"launcher/internal/plan":       1253,
+	"launcher/internal/plan":       1258,
 	"launcher/internal/predict":    554,
 	"launcher/internal/provision":  372,
 	"launcher/internal/quote":      1138,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_210
+const maxLines = 89_228
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -141,7 +141,8 @@ type recorded struct {
 // now (listed): an earlier run's record has to be older than Notice, and neither the newest of these nor any record
 // since may have kept more nights or more moves than q does. Otherwise the record says that q only listed.
 func (q *Request) record(ctx context.Context, gone []Item) (listed bool, err error) {
-	// Find the newest record that is old enough, and those since. Names are times, so the list is in their order.
+	// Find the newest record that is old enough, and those since. Names are times, so the list is in their order, to
+	// the second: fractions are of different lengths.
 	var before []string
 	for a, err := range q.Datasets.List(ctx, "cleaned/") {
 		if err != nil {
