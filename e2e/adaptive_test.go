@@ -189,7 +189,7 @@ func TestE2EAdaptive(t *testing.T) {
 	if len(warmed) != 5 || len(decisions) != 1 ||
 		sweep.ConfigurationKey(warmed[0].Params) != sweep.ConfigurationKey(winner.Params) {
 		t.Errorf("the second night begins with %d winners and decides %d trials, the first is %+v; want 5, 1 (the "+
-			"portfolio has 3, a quarter of 10, and there is the default), and %v first", len(warmed), len(decisions), warmed[0],
-			winner.Params)
+			"portfolio has 3, a quarter of 10, and there is the default), and %v first", len(warmed), len(decisions),
+			warmed[0], winner.Params)
 	}
 }

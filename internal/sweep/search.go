@@ -319,8 +319,8 @@ func (s *Spec) checkPopulation(doc *strictyaml.Document, v Vocabulary) error {
 	fixed := []string{"num_iterations", "max_bin", "boost_from_average", IgnoreColumn}
 	for _, name := range slices.Sorted(maps.Keys(q.Random)) {
 		if slices.Contains(fixed, v.ParamName(name)) {
-			return doc.Errorf("search.random."+name, "%s cannot change during a training, so it cannot be searched with "+
-				"method: %s; set it under params", name, MethodPBT)
+			return doc.Errorf("search.random."+name, "%s cannot change during a training, so it cannot be searched "+
+				"with method: %s; set it under params", name, MethodPBT)
 		}
 	}
 	return nil
