@@ -12,6 +12,7 @@ import (
 // The tests below compare assembly routines with their Go counterparts. On a processor without the assembly both sides
 // are the same: a test then checks only what else it covers, and reports that it skipped the comparison.
 
+// saySkipped marks the test as skipped if the processor has no vectors for the routine that it compares.
 func saySkipped(t *testing.T, vectors bool) {
 	t.Helper()
 	if !vectors {
@@ -109,7 +110,7 @@ func TestGradientsEqualGo(t *testing.T) {
 		for _, class := range [][2]float64{{1, 1}, {1, 17.25}, {0.3, 1}} {
 			for _, part := range [][2]int{{0, n}, {0, 0}, {3, 4}, {5, 13}, {1, n - 1}, {0, 4096}, {0, pieceOfRows},
 				{7, pieceOfRows + 8}} {
-				heaviest := 3 * max(class[0], class[1])
+				heaviest := 3 * max(class[0], class[1]) // |gradient| is less, and the hessian at most a quarter of it
 				pack := packing{hessianBits: bitsVaryingHessian, g1: heaviest / maxG16, h1: heaviest / 4 / maxH16}
 				got, want := make([]uint32, n), make([]uint32, n)
 				l := logistic{d: &Data{Label: label, Weight: w}, positive: 1, weight: class, pack: pack}
@@ -226,8 +227,10 @@ func FuzzPairsEqualGo(f *testing.F) {
 	})
 }
 
-// TestNoPairsBehindTheEnd: what a vector has beyond the last row is no row of score 0, whose pair with a score of -0.01
-// would be divided by nothing. All rows of a first tree may have that score: max_delta_step 1, learning_rate 0.01.
+// TestNoPairsBehindTheEnd: the assembly takes eight rows at a time, and what a vector has beyond the last row must not
+// count as a row of score 0. Its pair with the first row, of score -0.01, would be divided by near (0.01) and the
+// difference of the scores (-0.01), that is by 0. Rows may have that score after a first tree, with max_delta_step 1 and
+// learning_rate 0.01.
 func TestNoPairsBehindTheEnd(t *testing.T) {
 	for n := 2; n < 20; n++ {
 		got := pairs{sigma: 1, negSigma: -1, factor: 1, near: 0.01, far: 1}
@@ -239,8 +242,8 @@ func TestNoPairsBehindTheEnd(t *testing.T) {
 		g, h, wantG, wantH := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 		got.add(1, score, label, label, label, g, h) // gains and discounts may be the labels, too
 		want.addGo(1, score, label, label, label, wantG, wantH)
-		if got != want || !slices.Equal(g, wantG) {
-			t.Errorf("%d rows: %v and gradients %v, want %v and %v", n, got, g, want, wantG)
+		if got != want || !slices.Equal(g, wantG) || !slices.Equal(h, wantH) {
+			t.Errorf("%d rows: %v, gradients %v and hessians %v; want %v, %v and %v", n, got, g, h, want, wantG, wantH)
 		}
 	}
 }
@@ -398,7 +401,7 @@ func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 		p.MinDataInLeaf, p.LambdaL2 = rng.IntN(3), float64(rng.IntN(2))
 		total := sums{float64(g), float64(h)}.plus(miss)
 		if total.h == 0 {
-			continue // such a leaf is never split
+			continue // the rows of a leaf have hessian, or it is never split (splittable)
 		}
 		s := newSplitScorer(&p, pack)
 		task := s.target(total, 1000)

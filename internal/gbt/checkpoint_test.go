@@ -387,8 +387,8 @@ func withoutParams(t *testing.T, m *Model) string {
 	return trees
 }
 
-// TestContinuedIsWhatItWouldHaveBeen: a model of five trees that is written, read and continued gets the trees of an
-// uninterrupted training of twelve, with all variants of parameters.
+// TestContinuedIsWhatItWouldHaveBeen: a model of five trees that is written, read and continued by seven gets the trees
+// of an uninterrupted training of twelve, as small has, with all variants of parameters.
 func TestContinuedIsWhatItWouldHaveBeen(t *testing.T) {
 	long(t)
 	for _, regression := range []bool{false, true} {
@@ -423,7 +423,6 @@ func TestContinuedFromCheckpoint(t *testing.T) {
 	old := randomTable(tableSpec{rows: 2000, numerical: 5, categorical: 2, bins: 30, missing: 0.1, seed: 1})
 	d := randomTable(tableSpec{rows: 3000, numerical: 5, categorical: 2, bins: 30, missing: 0.1, seed: 1})
 	v := randomTable(tableSpec{rows: 900, numerical: 5, categorical: 2, bins: 30, missing: 0.1, seed: 1})
-	d.Subset = nil
 	p := small()
 	p.EarlyStoppingRound, p.BaggingFraction, p.BaggingFreq = 4, 0.5, 1
 	in := onBins(t, mustTrain(t, &old.Data, small(), Options{}).Model, &d.Data)

@@ -70,8 +70,8 @@ func TestForColumns(t *testing.T) {
 		"name:price":     "name:price",
 		"0,2":            "0,2", // a comma cannot be written
 		"1,4":            "1,4", // a name that is not the only one
-		"5":              "5",
-		"6":              "6",
+		"5":              "5",   // a name that begins with a blank
+		"6":              "6",   // a name with a line break
 		"7":              "name:3",
 		"name:3":         "name:3",
 		"0,1,2,3,4,5,6":  "0,1,2,3,4,5,6",
@@ -116,7 +116,7 @@ func TestPatterns(t *testing.T) {
 		"name:user*":           "name:user_age,user_id,user_id:count",
 		"name:*:count":         "name:a/b:count,site×hour:count,user_id:count",
 		"name:user_??":         "name:user_id",
-		"name:user_*,site*,si": "", // a plain name that no column has
+		"name:user_*,site*,si": "", // refused: si is a plain name that no column has
 		"name:site?rate,site":  "name:site,site:rate",
 		"name:[as]*:*":         "name:a/b:count,site:rate,site×hour:count",
 		"name:a*b":             "name:a*b", // a column has exactly this name
@@ -225,7 +225,7 @@ func TestIgnoredColumnsInTheModel(t *testing.T) {
 			t.Errorf("the model lacks %q, want it in its text", line)
 		}
 	}
-	// feature_infos is the ninth line.
+	// feature_infos is the ninth line (WriteTo).
 	if infos := bytes.SplitAfter(plain, []byte("\n"))[8]; !bytes.HasPrefix(infos, []byte("feature_infos=")) ||
 		!bytes.Contains(first, infos) {
 		t.Errorf("the model lacks %q, want the ranges of all features", infos)
@@ -266,7 +266,8 @@ func FuzzColumnList(f *testing.F) {
 		before, err1 := l.numbers(columns)
 		after, err2 := p.IgnoreColumn.numbers(columns)
 		if err1 != nil || err2 != nil || !slices.Equal(before, after) || len(after) >= len(columns) {
-			t.Fatalf("%q of %q: %v, %v; as %q %v, %v", l, columns, before, err1, p.IgnoreColumn, after, err2)
+			t.Fatalf("%q of %q: %v, error %v; as %q %v, error %v; want the same columns, and not all", l, columns,
+				before, err1, p.IgnoreColumn, after, err2)
 		}
 		if again, err := parseColumns(string(p.IgnoreColumn)); err != nil || again != p.IgnoreColumn {
 			t.Fatalf("%q parses to %q, %v; want itself", p.IgnoreColumn, again, err)

@@ -215,6 +215,7 @@ func (w *watch) best(s wide, l2 float64) (value float64) {
 	return value
 }
 
+// soft is the sum of gradients, moved towards 0 by lambda_l1 but not beyond.
 func (w *watch) soft(s wide) float64 {
 	g := float64(s.g) * w.grow.splitScorer.pack.g1
 	return math.Copysign(max(math.Abs(g)-w.p.LambdaL1, 0), g)
@@ -226,6 +227,7 @@ func (w *watch) taken(s wide, l2, value float64) float64 {
 	return -(2*w.soft(s)*value + h*value*value)
 }
 
+// near reports whether a and b agree within 1e-9 of their sizes and of scale, that of the numbers they were made from.
 func near(a, b, scale float64) bool { return math.Abs(a-b) <= 1e-9*(math.Abs(a)+math.Abs(b)+scale) }
 
 // checkNodes checks every node's split against its rules and gain, and every value against its sums.

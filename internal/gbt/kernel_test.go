@@ -19,7 +19,8 @@ import (
 	"coppice/internal/must"
 )
 
-// naive adds up rows with plain integers.
+// naive returns the histogram of rows, each feature's bins from its offset on, added up with plain integers. Features
+// that are not in the list have sums of 0.
 func naive(d *Data, rows []uint32, features []int, gh []uint32, pack packing, offset []int) []wide {
 	sums := make([]wide, offset[len(offset)-1])
 	for _, r := range rows {
@@ -33,11 +34,12 @@ func naive(d *Data, rows []uint32, features []int, gh []uint32, pack packing, of
 	return sums
 }
 
-// TestHistogramsAreExact: sums over more rows than a word holds, at the largest gradients, are those of adding row by
-// row, in any way to add and with any threads.
+// TestHistogramsAreExact: sums over more rows than a word holds, a third of them with the largest gradient, a third with
+// the least, are those of adding row by row. That holds for both packings, and for all features, some or one of them,
+// which are added in different ways, with any number of threads.
 func TestHistogramsAreExact(t *testing.T) {
 	long(t)
-	// More rows than a word can take, an odd number of features, and the largest possible gradients.
+	// Three times as many rows as a word can take, and 13 features: those behind the first eight are added one by one.
 	d := randomTable(tableSpec{rows: 3*maxPackedRows + 77, numerical: 9, categorical: 4, bins: 254, missing: 0.1,
 		seed: 1})
 	rng := rand.New(rand.NewPCG(2, 2))
@@ -45,7 +47,7 @@ func TestHistogramsAreExact(t *testing.T) {
 	for r := range gh {
 		switch rng.IntN(3) {
 		case 0:
-			gh[r] = uint32(maxG16+1)<<16 | (maxH16 + 1)
+			gh[r] = uint32(maxG16+1)<<16 | (maxH16 + 1) // one more than the units allow, as rounding may make it
 		case 1:
 			gh[r] = uint32(uint16(65536-maxG16-1))<<16 | (maxH16 + 1)
 		default:
@@ -132,7 +134,7 @@ func TestSubtract(t *testing.T) {
 		{2*maxPackedRows + 5, 400},               // wide - packed = wide
 		{maxPackedRows + 9, 300},                 // wide - packed = packed
 		{maxPackedRows, 300},                     // packed - packed
-		{50, 0},
+		{50, 0},                                  // no row in the child: the sibling has all
 	} {
 		t.Run(fmt.Sprint(tc), func(t *testing.T) {
 			c := newHistogramBuilder(&d.Data, testPool(t, 2))
@@ -151,7 +153,8 @@ func TestSubtract(t *testing.T) {
 	}
 }
 
-// TestSigmoid: sigmoid is right to nine digits, which is all that gradients need; scores beyond ±40 count as ±40.
+// TestSigmoid: sigmoid is right to nine digits, which is all that gradients need; scores beyond ±40 count as ±40. The
+// scores are some 16,000 from -60 to 60, so close that every part of the polynomial is tried.
 func TestSigmoid(t *testing.T) {
 	for x := -60.0; x <= 60; x += 0.00737 {
 		want := 1 / (1 + math.Exp(-max(min(x, 40), -40)))
@@ -162,7 +165,7 @@ func TestSigmoid(t *testing.T) {
 }
 
 // TestRoundRandomlyIsUnbiased: a number becomes one of the two whole ones beside it, and the mean of many draws is the
-// number, within five standard errors.
+// number, within five standard errors. (A draw of one of two neighbours deviates by at most .5.)
 func TestRoundRandomlyIsUnbiased(t *testing.T) {
 	k := newKey(1, forRounding, 0)
 	for _, x := range []float64{-32766, -3.25, -0.1, 0, 0.001, 0.5, 7.75, maxH16, maxG24} {
@@ -234,8 +237,8 @@ func TestPoolCoversEverythingOnce(t *testing.T) {
 			seen, upTo := make([]int32, n), make([]int, size)
 			c.parallel(n, atLeast, func(worker, lo, hi int) {
 				if hi-lo < min(n, atLeast) || lo < upTo[worker] {
-					t.Errorf("%d of %d: range %d to %d for goroutine %d, which had one up to %d", atLeast, n, lo, hi,
-						worker, upTo[worker])
+					t.Errorf("%d numbers in ranges of at least %d: goroutine %d got %d to %d after one up to %d, want it "+
+						"long enough and behind that", n, atLeast, worker, lo, hi, upTo[worker])
 				}
 				upTo[worker] = hi
 				for i := lo; i < hi; i++ {
@@ -276,12 +279,15 @@ func TestPoolWorksSideBySide(t *testing.T) {
 	}
 }
 
-// TestPoolEnds: close ends the goroutines of a pool, whether they are spinning or asleep.
+// TestPoolEnds: close ends the goroutines of a pool, whether they are spinning, as they do right after a job, or asleep.
 func TestPoolEnds(t *testing.T) {
 	before := runtime.NumGoroutine()
-	for range 100 {
+	for i := range 100 {
 		c := newPoolOfSize(4)
 		c.parallel(100, 1, func(int, int, int) {})
+		for i%10 == 0 && c.begun.asleep.Load() < 3 { // in every tenth round, wait until the three others sleep
+			runtime.Gosched()
+		}
 		c.close()
 	}
 	for patience := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
@@ -295,7 +301,8 @@ func TestPoolEnds(t *testing.T) {
 // where it can be recovered, and the pool can be used again. In a goroutine of its own a panic would end the process.
 func TestPanicReachesTheCaller(t *testing.T) {
 	c := testPool(t, 4)
-	for _, bad := range [][2]int{{0, 1}, {99, 100}, {0, 100}} { // the last one in every range
+	// The rows in whose ranges f panics: in the first range, in the last one, or in all of them.
+	for _, bad := range [][2]int{{0, 1}, {99, 100}, {0, 100}} {
 		func() {
 			defer func() {
 				if v := recover(); !strings.Contains(fmt.Sprint(v), "index out of range") {
@@ -316,7 +323,9 @@ func TestPanicReachesTheCaller(t *testing.T) {
 	}
 }
 
-// sparseTable has one bin in most cells of most features.
+// sparseTable returns a table of which most features have the missing bin in 93 % of the cells. Every fiftieth feature,
+// from 0 on, has all its bins of values alike. A row's label is 1 if feature 0 and a random number from 0 to 199 add up to more than
+// 220.
 func sparseTable(rows, features int) *table {
 	d := randomTable(tableSpec{rows: rows, numerical: features, bins: 254, missing: 0.93, seed: 11})
 	rng := rand.New(rand.NewPCG(12, 12))
@@ -336,7 +345,8 @@ func sparseTable(rows, features int) *table {
 }
 
 // TestSparseHistogramsAreExact: histograms of mostly zeros, where the most frequent bin gets the rest, are those of
-// adding row by row.
+// adding row by row. There are more features than 64, which a vector holds, and more than 224, which are added at a time
+// (pickColumns), and more rows than a word holds.
 func TestSparseHistogramsAreExact(t *testing.T) {
 	long(t)
 	for _, width := range []int{70, 300} {
@@ -399,12 +409,12 @@ func ints(s []uint32) []int {
 }
 
 // TestSparseModelDoesNotDependOnTheWay: a model is the same whether rows are added to histograms with or without their
-// most frequent bins: the choice depends on the processor.
+// most frequent bins. Without vectors for it, both trainings add all bins.
 func TestSparseModelDoesNotDependOnTheWay(t *testing.T) {
 	d := sparseTable(3000, 120)
 	p := Defaults()
 	p.NumIterations, p.FeatureFraction = 5, 0.8
-	train := func(change func(*histogramBuilder)) []byte {
+	train := func(change func(*histogramBuilder)) ([]byte, way) {
 		b := must.Get(newBooster(context.Background(), &d.Data, p, Options{}, newPoolOfSize(1)))(t)
 		change(b.grow.histograms)
 		for b.stopped == "" {
@@ -412,12 +422,16 @@ func TestSparseModelDoesNotDependOnTheWay(t *testing.T) {
 		}
 		var text bytes.Buffer
 		must.Get(b.result().Model.WriteTo(&text))(t)
-		return text.Bytes()
+		return text.Bytes(), b.grow.histograms.way
 	}
-	fast := train(func(*histogramBuilder) {})
-	dense := train(func(c *histogramBuilder) { clear(c.frequent.share) })
+	fast, sparseWay := train(func(*histogramBuilder) {})
+	dense, denseWay := train(func(c *histogramBuilder) { clear(c.frequent.share) }) // no bin is frequent enough to skip
 	if !bytes.Equal(fast, dense) {
 		t.Error("adding only less frequent bins gives another model, want the same")
+	}
+	if (sparseWay == waySparse) != canPickBytes() || denseWay == waySparse {
+		t.Errorf("rows were added the ways %d and %d, want waySparse (%d) the first time, if the processor can, and "+
+			"another the second time", sparseWay, denseWay, waySparse)
 	}
 }
 
@@ -429,7 +443,7 @@ func TestByteThatIsNoBinIsAnError(t *testing.T) {
 		"sparse": sparseTable(3000, 100),
 	} {
 		t.Run(name, func(t *testing.T) {
-			const row, feature = 2345, 7
+			const row, feature = 2345, 7 // any
 			d.RowMajor[row*len(d.Features)+feature] = byte(d.Features[feature].Bins)
 			p := Defaults()
 			p.NumIterations = 1
@@ -442,7 +456,7 @@ func TestByteThatIsNoBinIsAnError(t *testing.T) {
 }
 
 // TestStrayByteOfAnIgnoredColumnIsNoError: a byte beyond the bins of an ignored column changes nothing, whichever way
-// rows are added, in this tree or a later one.
+// rows are added, in this tree or a later one. Each tree draws six in ten of the other columns.
 func TestStrayByteOfAnIgnoredColumnIsNoError(t *testing.T) {
 	for name, d := range map[string]*table{
 		"dense":  randomTable(tableSpec{rows: 3000, numerical: 9, bins: 30, seed: 14}),
@@ -486,6 +500,7 @@ func TestCopiesCountOnce(t *testing.T) {
 	const n = 3
 	d := randomTable(tableSpec{rows: 2000, numerical: 4, categorical: 3, bins: 40, regression: true,
 		seed: 2}).stacked(n)
+	// least trains and returns the least rows and the least hessian of any leaf.
 	least := func(p Params, copies int) (rows int, hessian float64) {
 		d.Copies = copies
 		m := mustTrain(t, &d.Data, p, Options{}).Model

@@ -18,6 +18,7 @@ import (
 	"coppice/internal/problem"
 )
 
+// tinyModel returns the text of a binary model of two trees of four leaves, on two numbers and a category.
 func tinyModel(t testing.TB) []byte {
 	d := randomTable(tableSpec{rows: 3000, numerical: 2, categorical: 1, bins: 10, missing: 0.1, seed: 11})
 	p := small()
@@ -71,8 +72,9 @@ func TestReadModelRefuses(t *testing.T) {
 	}
 }
 
-// TestReadModelPredictsByLightGBMsRules: models with nodes that only LightGBM writes predict as LightGBM does, such as
-// those where zeros are missing.
+// TestReadModelPredictsByLightGBMsRules: a model with nodes that only LightGBM writes predicts as LightGBM does. At its
+// root zeros count as missing and go left. At the node below it nothing is missing, and NaN counts as 0. An infinite
+// threshold, which LightGBM writes, is read, and one that is no number refused.
 func TestReadModelPredictsByLightGBMsRules(t *testing.T) {
 	const model = `tree
 version=v4
@@ -103,7 +105,7 @@ shrinkage=1
 end of trees
 `
 	m := must.Get(ReadModel(strings.NewReader(model)))(t)
-	for _, word := range []string{"inf", "nan"} { // which LightGBM reads, too
+	for _, word := range []string{"inf", "nan"} { // in place of the root's threshold; LightGBM reads both
 		text := strings.Replace(model, "threshold=0.5 ", "threshold="+word+" ", 1)
 		endless, err := ReadModel(strings.NewReader(text))
 		if word == "nan" {
@@ -112,7 +114,7 @@ end of trees
 				t.Errorf("a threshold of nan is refused with %v, expected %s", err, want)
 			}
 		} else if err != nil || endless.Predict([]float64{math.MaxFloat64, 1}) != 2 {
-			t.Errorf("a threshold of inf: got error %v, want none, and all rows on its left", err)
+			t.Errorf("a threshold of inf: got error %v, want none, and 2 for the largest number, which goes left", err)
 		}
 	}
 	nan := math.NaN()
@@ -120,7 +122,7 @@ end of trees
 		a, b, want float64
 	}{
 		{0, 0, 2},    // zero counts as missing at the root and goes left; then 0 > -3
-		{nan, 0, 2},  // missing means zero at both nodes
+		{nan, 0, 2},  // missing at the root, 0 at the other node
 		{-4, 0, 1},   // below both
 		{1, 1, 3},    // category 1
 		{1, 40, 3},   // category 40, in the second word
@@ -180,7 +182,8 @@ func FuzzReadModel(f *testing.F) {
 }
 
 // TestModelsOfOtherObjectives: models of objectives that are not trained, LightGBM's and those of earlier builds, are
-// read, and predict by what their scores are.
+// read. Transform turns their scores into predictions as the objective says: fair and mape predict the score itself, with
+// sqrt its signed square, and multiclassova a probability of each class by itself.
 func TestModelsOfOtherObjectives(t *testing.T) {
 	d := ofClasses(tableSpec{rows: 400, numerical: 2, bins: 20, seed: 3}, 3)
 	numbers, classes := small(), small()
@@ -332,7 +335,8 @@ func TestShiftMovesEveryScore(t *testing.T) {
 }
 
 // TestShiftRightsDownSampling: a model trained on a tenth of the negative rows, with a shift of log(.1), predicts as
-// many positive rows among all as there are, and has a lower log loss than without the shift.
+// many positive rows among all as there are. Its log loss is lower by .1 or more than without the shift, with which the
+// odds are ten times too high.
 func TestShiftRightsDownSampling(t *testing.T) {
 	all := randomTable(tableSpec{rows: 40_000, numerical: 5, categorical: 1, bins: 30, seed: 5})
 	rng := rand.New(rand.NewPCG(5, 5))
@@ -447,7 +451,7 @@ func hasKey(m map[string]any, key string) bool {
 // both predict the same for any row.
 func FuzzModelText(f *testing.F) {
 	for seed := range uint64(6) {
-		trial := randomTrial(seed, fewRows)
+		trial := randomTrial(seed, tableOfFew)
 		trial.p.NumIterations, trial.p.NumLeaves = min(trial.p.NumIterations, 2), 4 // short texts fuzz better
 		f.Add(trial.train(f, Options{Threads: 1}), seed)
 	}

@@ -14,7 +14,8 @@ import (
 	"coppice/internal/must"
 )
 
-// ofClasses is a random table with k classes that its features tell something of.
+// ofClasses is a random table with k classes that its features tell something of: the random label of a regression,
+// rounded down and moved up by k/2, as far as that is one of the classes.
 func ofClasses(s tableSpec, k int) *table {
 	s.regression = true
 	d := randomTable(s)
@@ -80,16 +81,15 @@ func TestPredictionsOfClasses(t *testing.T) {
 				if one[c] != want || theirs[c] != want || all[int(r)*k+c] != want || res.Best == res.Grown &&
 					math.Abs(last[i*k+c]-want) > 1e-12 {
 					t.Fatalf("%s: row %d, class %d: %v by bins, %v row by row, %v in batches, %v by leaves, %v "+
-						"passed to "+
-						"Eval; want all the same", name, r, c, want, one[c], all[int(r)*k+c], theirs[c], last[i*k+c])
+						"passed to Eval; want all the same", name, r, c, want, one[c], all[int(r)*k+c], theirs[c], last[i*k+c])
 				}
 			}
 		}
 	}
 }
 
-// TestClassesLearn: probabilities add up and have the labels' shares, the loss falls, and a class without rows stays
-// unlikely.
+// TestClassesLearn: probabilities add up to 1 and on average to the labels' shares, the loss is a fifth less than that of
+// predicting these shares, and a class without rows, the fifth one here, stays unlikely.
 func TestClassesLearn(t *testing.T) {
 	unraced(t)
 	const k = 5
@@ -124,8 +124,7 @@ func TestClassesLearn(t *testing.T) {
 	}
 	if !(loss < 0.8*prior) || means[k-1] > 1e-10 {
 		t.Errorf("log loss %v, want less than .8 x %v, that of the shares; the class without rows is predicted %v, "+
-			"want at "+
-			"most 1e-10", loss, prior, means[k-1])
+			"want at most 1e-10", loss, prior, means[k-1])
 	}
 }
 
@@ -228,7 +227,8 @@ func TestClassSlopes(t *testing.T) {
 	}
 }
 
-// TestModelsOfClassesRefused: a file whose lines disagree on the number of classes is refused.
+// TestModelsOfClassesRefused: a file whose lines disagree on the number of classes is refused, and so is one that says
+// the objective in another way than LightGBM, or has more than 1,000 classes (mostClasses).
 func TestModelsOfClassesRefused(t *testing.T) {
 	d := ofClasses(tableSpec{rows: 500, numerical: 2, bins: 10, seed: 4}, 3)
 	p := small()

@@ -16,7 +16,8 @@ import (
 	"coppice/internal/must"
 )
 
-// withObjective gives a random trial another objective, labels that it takes, and parameters that it uses.
+// withObjective gives a random trial another objective, labels that it takes, made of the trial's, and random values of
+// the parameters that belong to it. It returns t.
 func (t *trial) withObjective(name string, rng *rand.Rand) *trial {
 	t.p.Objective, t.p.ScalePosWeight, t.p.IsUnbalance = name, 1, false
 	for r, y := range t.Label {
@@ -355,7 +356,9 @@ func TestStartIgnoresClassWeights(t *testing.T) {
 	}
 }
 
-// ranked is a table of queries of 1 to 40 rows with grades 0 to 4, one row behind the other or mixed.
+// ranked is a table of queries of 1 to 40 rows with grades 0 to 4, one query behind the other or, if mixed, with rows
+// anywhere. A grade grows with the bin of column 0, of which there are 40, by as much as that of column 1 says, plus
+// noise.
 func ranked(seed uint64, rows int, mixed bool) *table {
 	d := randomTable(tableSpec{seed: seed, rows: rows, numerical: 5, categorical: 1, bins: 40, missing: 0.1})
 	rng := rand.New(rand.NewPCG(seed, 7))
@@ -421,8 +424,9 @@ func TestRankGradients(t *testing.T) {
 	}
 }
 
-// TestRowsByScore: sortByScore sorts by descending score, and equal scores by row, whether few rows of a query or all
-// have moved since the last tree, and also for scores that differ only in bits that a key does not have.
+// TestRowsByScore: sortByScore sorts by descending score, and equal scores by row. In even rounds one score in nine has
+// moved since the last tree, by its last bit; in odd ones all have, to quarters that are often equal or differ by 1e-15,
+// which is in bits that a key does not have.
 func TestRowsByScore(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 2))
 	for _, n := range []int{1, 2, 7, 20, 300, 5000} {
@@ -525,8 +529,8 @@ func plainLambdas(d *table, raw []float64, p Params, gain []float64) map[uint32]
 	return out
 }
 
-// TestCrossEntropyOfQuery: the gradients of rank_xendcg in a query of two rows with equal scores are those that are
-// worked out by hand, and each tree draws another wanted distribution.
+// TestCrossEntropyOfQuery: each tree of rank_xendcg draws another wanted distribution, and so has other gradients. In a
+// query of two rows with equal scores they are those that are worked out by hand.
 func TestCrossEntropyOfQuery(t *testing.T) {
 	d := ranked(5, 60, false)
 	p := rankParams(xendcg)
@@ -545,7 +549,8 @@ func TestCrossEntropyOfQuery(t *testing.T) {
 		t.Error("trees 4 and 5: the same gradients; want another distribution for each tree")
 	}
 
-	// A query of grades 2 and 0: terms 4-u and 1-v, softmax 1/2 each.
+	// A query of grades 2 and 0: the wanted shares are in proportion to 2^2-u and 2^0-v, with random numbers u and v from
+	// 0 to 1. The softmax of equal scores is 1/2 each.
 	q := query{}
 	d.Label[0], d.Label[1] = 2, 0
 	q.begin(0, []uint32{0, 1}, []float64{0.7, 0.7})
@@ -554,7 +559,8 @@ func TestCrossEntropyOfQuery(t *testing.T) {
 	draw := func(r uint64) float64 { return float64(random.uniform(r)>>32) / (1 << 32) }
 	a, b := 4-draw(0), 1-draw(1)
 	first := 0.5 - a/(a+b)
-	// By hand: first order f and -f; second 1/2 (-f/(1/2)) and its opposite; third 1/2 (f/(1/2)).
+	// By hand, for the first row: the first term is f, and -f for the other row. The second is 1/2 of the other row's
+	// term over 1/2, -f, and the third in the same way f. For the other row all are the opposite.
 	want := first - first + first
 	if math.Abs(q.g[0]-want) > 1e-12 || math.Abs(q.g[1]+want) > 1e-12 || q.h[0] != 0.25 || q.h[1] != 0.25 {
 		t.Errorf("gradients %v and hessians %v; want %v, its opposite, and a quarter each", q.g, q.h, want)

@@ -25,7 +25,7 @@ func TestEveryParameterOfLightGBM(t *testing.T) {
 	data := must.Get(os.ReadFile(filepath.Join("testdata", "lightgbm", "params.json")))(t)
 	var all map[string][]string
 	if err := json.Unmarshal(data, &all); err != nil || len(all) < 140 {
-		t.Fatalf("%d parameters, %v; want LightGBM's", len(all), err)
+		t.Fatalf("%d parameters, error %v; want all of LightGBM's, which are more than 140", len(all), err)
 	}
 	for name, aliases := range all {
 		for _, word := range append(aliases, name) {
@@ -52,7 +52,7 @@ func TestLightGBMsParameters(t *testing.T) {
 	if err != nil || p.NumLeaves != 7 {
 		t.Fatalf("got %d leaves and %v; want 7", p.NumLeaves, err)
 	}
-	notes := NoEffect(params)
+	notes := NoEffect(params) // of all but num_leaves and objective; bagging_seed and boosting come first by name
 	if len(notes) != 8 || !strings.HasPrefix(notes[2], "deterministic has no effect here: ") {
 		t.Errorf("the notes are %q; want one for each of eight parameters, by name", notes)
 	}
@@ -266,8 +266,8 @@ func TestParsingIsCheap(t *testing.T) {
 	}
 }
 
-// rootBins counts the thresholds at the trees' roots, by the last bin on the left. Every tree must have a split by a
-// feature with these bounds.
+// rootBins counts the thresholds at the trees' roots, by the last bin on the left. The root of every tree must be split
+// by a feature with these bounds.
 func rootBins(t *testing.T, m *Model, bounds []float64) map[int]int {
 	t.Helper()
 	seen := map[int]int{}
@@ -277,21 +277,22 @@ func rootBins(t *testing.T, m *Model, bounds []float64) map[int]int {
 	return seen
 }
 
-// TestExtraTreesDrawThresholds: with extra_trees, each of the 11 thresholds of a feature is drawn about equally often
-// for the roots of 1,100 trees: 100 times, within five standard deviations. Without it all roots have the best one,
-// which is in the middle. With max_bin 4, three thresholds are drawn, for any seed.
+// TestExtraTreesDrawThresholds: with extra_trees, each of the 11 thresholds between a feature's 12 bins is drawn about
+// equally often for the roots of 1,100 trees: 100 times, within five standard deviations of sqrt(1,100 x 1/11 x 10/11) =
+// 9.5. Without it all roots have the best one, which is in the middle. With max_bin 4, the three thresholds between four
+// coarse bins are drawn, for any seed.
 func TestExtraTreesDrawThresholds(t *testing.T) {
 	long(t)
 	const bins = 12
 	d := randomTable(tableSpec{rows: 20_000, numerical: 1, bins: bins, seed: 3})
-	for r, b := range d.Columns[0] {
+	for r, b := range d.Columns[0] { // 1 in the upper half of the bins, but the opposite in every tenth row
 		d.Label[r] = 0
 		if (int(b) >= bins/2) != (r%10 == 0) {
 			d.Label[r] = 1
 		}
 	}
 	p := small()
-	p.NumLeaves, p.NumIterations, p.LearningRate = 2, 1100, 1e-4
+	p.NumLeaves, p.NumIterations, p.LearningRate = 2, 1100, 1e-4 // so small that all trees see the same gradients
 	if seen := rootBins(t, mustTrain(t, &d.Data, p, Options{}).Model, d.Features[0].Bounds); len(seen) != 1 ||
 		seen[bins/2-1] == 0 {
 		t.Fatalf("without extra_trees the roots by last bin on the left are %v, want all at bin %d", seen, bins/2-1)
@@ -322,7 +323,7 @@ func TestExtraTreesDrawCategories(t *testing.T) {
 	d := randomTable(tableSpec{rows: 20_000, categorical: 1, bins: 2, seed: 4})
 	p := small()
 	p.NumLeaves, p.NumIterations, p.LearningRate, p.MinDataPerGroup, p.CatSmooth = 2, 300, 1e-4, 1, 1
-	for _, onehot := range []int{1, 256} {
+	for _, onehot := range []int{1, 256} { // sorted categories; then one against the rest, as bins are at most 62
 		p.MaxCatToOnehot = onehot
 		distinct := func() int {
 			seen := map[binSet]bool{}
@@ -336,8 +337,7 @@ func TestExtraTreesDrawCategories(t *testing.T) {
 		p.ExtraTrees = true
 		if drawn := distinct(); greedy > 2 || drawn < 5 {
 			t.Errorf("max_cat_to_onehot %d: %d different roots without extra_trees and %d with it, want at most 2 "+
-				"and at "+
-				"least 5", onehot, greedy, drawn)
+				"and at least 5", onehot, greedy, drawn)
 		}
 	}
 }
@@ -410,8 +410,8 @@ func TestExtremes(t *testing.T) {
 		if Classes(name) || Ranks(name) { // their labels are whole numbers, and few
 			return
 		}
-		for of, label := range labels {
-			for by, weight := range weights {
+		for labelKind, label := range labels {
+			for weightKind, weight := range weights {
 				rng := rand.New(rand.NewPCG(seed, 3))
 				tr := &trial{table: randomTable(tableSpec{rows: 800, numerical: 4, categorical: 1, bins: 20,
 					missing: 0.1, regression: true, seed: seed}), p: small()}
@@ -424,23 +424,23 @@ func TestExtremes(t *testing.T) {
 					if name == "cross_entropy" {
 						tr.Label[r] = min(tr.Label[r], 1)
 					}
-					if by != "none" {
+					if weightKind != "none" {
 						tr.Weight = append(tr.Weight, weight(rng))
 					}
 				}
 				got, want, err := lossesOf(t, tr)
 				if err != nil {
 					if !errors.Is(err, ErrData) && !errors.Is(err, errDiverged) {
-						t.Errorf("labels %s, weights %s: got error %v, want one about data or divergence", of, by, err)
+						t.Errorf("labels %s, weights %s: got error %v, want one about data or divergence", labelKind,
+							weightKind, err)
 					}
 					continue
 				}
 				// Without weights, a quantile lies between two labels, as LightGBM's, and not on one of least loss.
-				between := name == "quantile" && by == "none" && !math.IsInf(got, 0)
+				between := name == "quantile" && weightKind == "none" && !math.IsInf(got, 0)
 				if !(got <= want+1e-9*math.Abs(want)) && !between {
-					t.Errorf("labels %s, weights %s: the model's loss is %v, want at most the constant's, %v", of, by,
-						got,
-						want)
+					t.Errorf("labels %s, weights %s: the model's loss is %v, want at most the constant's, %v", labelKind,
+						weightKind, got, want)
 				}
 			}
 		}

@@ -55,10 +55,11 @@ func randomForest(rng *rand.Rand, s forestSpec) *Model {
 	return m
 }
 
-// randomTree splits leaves until there are enough. Nodes are numbered in the order of splitting, as in trained trees.
+// randomTree splits leaves, drawn at random or always the last one, until there are enough. Nodes are numbered in the
+// order of splitting, as in trained trees. One value in fifty is an odd one.
 func randomTree(rng *rand.Rand, s forestSpec, pool [][]float64) *Tree {
 	t := &Tree{Shrinkage: 1, LeafValue: []float64{rng.NormFloat64()}}
-	link := []*int{nil} // for each leaf, its parent's pointer to it
+	link := []*int{nil} // for each leaf, its parent's pointer to it; nil for the root
 	t.Left, t.Right = make([]int, s.leaves-1), make([]int, s.leaves-1)
 	for node := range s.leaves - 1 {
 		leaf := rng.IntN(len(link))
@@ -68,11 +69,13 @@ func randomTree(rng *rand.Rand, s forestSpec, pool [][]float64) *Tree {
 		if link[leaf] != nil {
 			*link[leaf] = node
 		}
+
+		// The node's children are the old leaf and a new one, on either side.
 		t.Left[node], t.Right[node] = ^leaf, ^len(link)
 		if rng.IntN(2) == 0 {
 			t.Left[node], t.Right[node] = t.Right[node], t.Left[node]
 		}
-		at := [2]*int{&t.Left[node], &t.Right[node]}
+		at := [2]*int{&t.Left[node], &t.Right[node]} // the pointers to the old leaf and to the new one
 		if *at[0] != ^leaf {
 			at[0], at[1] = at[1], at[0]
 		}
@@ -93,6 +96,8 @@ func randomTree(rng *rand.Rand, s forestSpec, pool [][]float64) *Tree {
 }
 
 // randomQuestion appends a random node: a feature with a threshold from its pool, or with a random set of categories.
+// Half of a set's words are empty; in the others each category is in it with probability a quarter. One set in a hundred
+// is as long as a table may be, or a word longer.
 func (t *Tree) randomQuestion(rng *rand.Rand, s forestSpec, pool [][]float64) {
 	f := rng.IntN(s.features)
 	t.Feature = append(t.Feature, f)
@@ -108,7 +113,7 @@ func (t *Tree) randomQuestion(rng *rand.Rand, s forestSpec, pool [][]float64) {
 			t.CatThreshold = append(t.CatThreshold, rng.Uint32()&rng.Uint32()*uint32(rng.IntN(2)))
 		}
 		if words > 4 {
-			t.CatThreshold[len(t.CatThreshold)-1] |= 1 << 31
+			t.CatThreshold[len(t.CatThreshold)-1] |= 1 << 31 // so that the last word counts
 		}
 		t.CatBoundaries = append(t.CatBoundaries, len(t.CatThreshold))
 		t.Threshold = append(t.Threshold, float64(len(t.CatBoundaries)-2))
@@ -116,14 +121,15 @@ func (t *Tree) randomQuestion(rng *rand.Rand, s forestSpec, pool [][]float64) {
 		return
 	}
 	t.Threshold = append(t.Threshold, pool[f][rng.IntN(len(pool[f]))])
-	decision := uint8(rng.IntN(8) << 1)
+	decision := uint8(rng.IntN(8) << 1) // where missing values go, and any of the kinds of them, also the unused one
 	if s.plain {
 		decision = decisionDefaultLeft
 	}
 	t.Decision = append(t.Decision, decision)
 }
 
-// randomRows are values near the model's thresholds, and odd ones.
+// randomRows returns rows of random values: some of any size, some near the model's thresholds, some that may be
+// categories, and odd ones. With plain all are from the normal distribution.
 func randomRows(rng *rand.Rand, m *Model, rows int, plain bool) []float64 {
 	var near []float64
 	for _, t := range m.Trees[:min(len(m.Trees), 20)] {
@@ -154,8 +160,8 @@ func randomRows(rng *rand.Rand, m *Model, rows int, plain bool) []float64 {
 	return x
 }
 
-// checkPredictAll compares the bits with those of walking down every tree, both through PredictAll, which chooses, and
-// through batches only.
+// checkPredictAll fails the test unless the rows in x get the bits of Predict, which walks down every tree, both from
+// PredictAll, which may predict them in batches, and from batches only.
 func checkPredictAll(t *testing.T, m *Model, x []float64, rows, threads int) {
 	t.Helper()
 	chosen, batches := slices.Repeat([]float64{math.NaN()}, rows), slices.Repeat([]float64{math.NaN()}, rows)
@@ -171,8 +177,9 @@ func checkPredictAll(t *testing.T, m *Model, x []float64, rows, threads int) {
 	}
 }
 
-// TestFewRowsAreWalked: PredictAll compiles the model only after compileAfter rows: for a single small call, compiling
-// would take longer than the call.
+// TestFewRowsAreWalked: PredictAll compiles the model only when calls of at least fewRows rows have had compileAfter rows
+// together: for a single small call, compiling would take longer than the call. Calls of fewer rows do not count, however
+// many there are.
 func TestFewRowsAreWalked(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	m := randomForest(rng, forestSpec{features: 2, trees: 2, leaves: 9, bounds: 9})
@@ -184,16 +191,17 @@ func TestFewRowsAreWalked(t *testing.T) {
 	}
 	ask(compileAfter - fewRows)
 	if m.batching.forest != nil {
-		t.Error("the model was compiled for a few rows, want it not to be")
+		t.Errorf("the model was compiled after %d rows in larger calls, want it not to be", compileAfter-fewRows)
 	}
 	ask(fewRows)
 	if m.batching.forest == nil {
-		t.Errorf("the model was not compiled after %d rows, want it to be", compileAfter)
+		t.Errorf("the model was not compiled after %d rows in larger calls, want it to be", compileAfter)
 	}
 }
 
 // TestPredictAllIsPredict: PredictAll gives the bits of Predict, row by row, for models with every kind of node and for
-// values such as NaN, infinities, zeros and numbers that are no categories.
+// values such as NaN, infinities, zeros and numbers that are no categories. Numbers of leaves and rows are those at which
+// another way begins: units of 16 exits, machine words of 64 rows, and the constants of predict.go.
 func TestPredictAllIsPredict(t *testing.T) {
 	long(t)
 	seed := rand.Uint64()
@@ -261,8 +269,8 @@ func TestTreeBlocksAreSeveral(t *testing.T) {
 	}
 }
 
-// TestPredictAllOnHugeTrees: PredictAll gives the bits of Predict for the largest trees that parameters allow, a
-// balanced one and a chain.
+// TestPredictAllOnHugeTrees: PredictAll gives the bits of Predict for trees of the most leaves that num_leaves allows,
+// one whose leaves are split at random and a chain.
 func TestPredictAllOnHugeTrees(t *testing.T) {
 	unraced(t)
 	for _, chain := range []bool{false, true} {
@@ -272,13 +280,15 @@ func TestPredictAllOnHugeTrees(t *testing.T) {
 	}
 }
 
-// TestPredictAllWithoutFeatures: the trees of a model without features are constants.
+// TestPredictAllWithoutFeatures: a model without features, whose trees are constants, predicts their sum for every row,
+// in batches as row by row.
 func TestPredictAllWithoutFeatures(t *testing.T) {
 	none := &Model{Trees: []*Tree{constantTree(2.5), constantTree(1)}}
 	checkPredictAll(t, none, nil, 2*batchRows, 1)
 }
 
 // TestCategoryTablesAreBounded: once a model's category tables are full, nodes with further category sets are not flat.
+// There is room for one more byte at first, which the first tree takes.
 func TestCategoryTablesAreBounded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	tree := randomForest(rng, forestSpec{features: 2, trees: 1, leaves: 9, bounds: 1, categorical: 1}).Trees[0]
@@ -390,8 +400,9 @@ func BenchmarkPredict(b *testing.B) {
 	})
 }
 
-// TestPredictAllOfManyBounds: PredictAll gives the bits of Predict for features with as many thresholds as a step of
-// the vector search compares at once, one more, and so on.
+// TestPredictAllOfManyBounds: PredictAll gives the bits of Predict for a feature with as many thresholds as a node of the
+// vector search has (8), a group of nodes (64) or all that it can hold (511), and a few less or more. The values are each
+// threshold and the numbers on both sides of it.
 func TestPredictAllOfManyBounds(t *testing.T) {
 	unraced(t)
 	for _, n := range []int{1, 7, 8, 9, 63, 64, 65, 448, 511, 512, 600, 1100} {
@@ -441,7 +452,9 @@ func TestLightGBMContributions(t *testing.T) {
 	}
 }
 
-// shapByHand is what a feature adds to a tree's score, averaged over all orders in which features become known.
+// shapByHand is what the feature numbered wanted adds to a tree's score, averaged over all orders in which features
+// become known. At a node whose feature is unknown, both ways count, in proportion to their training rows. Of all n!
+// orders, s! (n-s-1)! have a given set of s features before this one.
 func shapByHand(t *Tree, x []float64, features, wanted int) float64 {
 	var value func(node int, known []bool) float64
 	value = func(node int, known []bool) float64 {
@@ -471,7 +484,7 @@ func shapByHand(t *Tree, x []float64, features, wanted int) float64 {
 				size++
 			}
 		}
-		before := value(0, known)
+		before := value(0, known) // the tree's score with this set known; then with the feature, too
 		known[wanted] = true
 		sum += factorial(size) * factorial(features-size-1) / factorial(features) * (value(0, known) - before)
 	}

@@ -416,11 +416,11 @@ func randomTable(s tableSpec) *table {
 	if s.weights {
 		t.Weight = make([]float32, s.rows)
 	}
-	again := rand.New(rand.NewPCG(s.seed, 2))
-	effects := make([]float64, f) // of the row's cells
+	repeats := rand.New(rand.NewPCG(s.seed, 2)) // of its own, so that the other draws stay as they are
+	effects := make([]float64, f)               // of the row's cells
 	for r := range s.rows {
 		signal := 0.0
-		repeat := r > 0 && again.Float64() < s.duplicates
+		repeat := r > 0 && repeats.Float64() < s.duplicates
 		for i := range f {
 			bin, raw, effect := randomCell(rng, &t.Features[i], s.missing)
 			if repeat {
@@ -432,8 +432,10 @@ func randomTable(s tableSpec) *table {
 				signal += effect
 			}
 		}
-		signal += float64(float64(t.Columns[0][r]%7)*0.2) - 0.6
+		signal += float64(float64(t.Columns[0][r]%7)*0.2) - 0.6 // by the bin modulo 7, of mean 0
 		if s.together > 0 {
+			// Take out what the first feature adds. The row's signal is higher if one of the first two features is in
+			// the lower half of its bins and the other is not.
 			half := byte(s.bins / 2)
 			signal -= effects[0] + float64(float64(t.Columns[0][r]%7)*0.2) - 0.6
 			signal += s.together

@@ -26,7 +26,7 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 			if b == missing || b < values && rng.IntN(4) > 0 {
 				g, hs := int64(rng.IntN(2001)-1000), int64(1+rng.IntN(3000))
 				if b == missing && round%5 == 0 {
-					hs = 0 // rounded to zero
+					hs = 0 // rounded to zero: only the gradient shows that values are missing
 				}
 				h.packed[b] = g<<bitsVaryingHessian + hs
 				total = total.plus(sums{float64(g), float64(hs)})
@@ -98,7 +98,8 @@ func TestBestOfFeatures(t *testing.T) {
 		p.MinDataInLeaf, p.LambdaL1, p.LambdaL2 = rng.IntN(4), float64(round%3), float64(rng.IntN(2))
 		s := newSplitScorer(&p, pack)
 
-		// The same sums in other orders; with small gradients, gains tie.
+		// All features have the bins of the first one, some of these in another order, and so the same total. Numbers
+		// below 5 in every other round give many splits of equal gain, of which the lowest feature has to win.
 		words, size := make([]int64, features*bins), []int{5, 30_000}[round%2]
 		total := sums{}
 		for b := range bins {
@@ -165,7 +166,8 @@ func realGain(h histogram, pack packing, p *Params, total sums, rows, at int, wi
 }
 
 // TestSortedSubsetFindsTheBestSubset: of categories sorted by gradient over hessian, the best of those at either end is
-// the best of all subsets.
+// the best of all subsets. Of seven categories up to four are taken from either end; so each first part of the sorted
+// ones is scored, as the left side or as the right one.
 func TestSortedSubsetFindsTheBestSubset(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	pack := packing{hessianBits: bitsVaryingHessian, g1: 1, h1: 1}
@@ -179,13 +181,15 @@ func TestSortedSubsetFindsTheBestSubset(t *testing.T) {
 			total = total.plus(sums{float64(g), float64(hs)})
 		}
 
-		// No limit and no smoothing, and more categories than are scored one against the rest.
+		// No limit and no smoothing, and more categories than are scored one against the rest. The leaf has one row for
+		// each unit of hessian.
 		p := Defaults()
 		p.MinDataInLeaf, p.MinSumHessian, p.MinDataPerGroup, p.CatSmooth, p.CatL2 = 1, 0, 1, 0, 0
 		s := newSplitScorer(&p, pack)
 		target := s.target(total, int(total.h))
 		best := split{}
-		s.scoreCategorical(h, 0, bins, bins, &target, 0, &best, nil)
+		const from, feature = 0, 0
+		s.scoreCategorical(h, from, bins, bins, &target, feature, &best, nil) // all bins may go left
 
 		// The gain of each subset as the left side, but for the empty one and all.
 		want := 0.0
@@ -205,8 +209,9 @@ func TestSortedSubsetFindsTheBestSubset(t *testing.T) {
 	}
 }
 
-// TestEvenGroups: coarse bins are made of neighbours, no more than allowed and, where there are many more bins than
-// that, of about equal sizes: at most 2.5 times the mean, and a bin of up to 1,000 rows more, since none is divided.
+// TestEvenGroups: coarse bins are made of neighbours, and are no more than allowed. Where there are more than four times
+// as many bins, they are of about equal sizes: at most 2.5 times an equal share of the rows, and a bin of up to 1,000
+// rows more, since none is divided.
 func TestEvenGroups(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for range 300 {
@@ -240,7 +245,7 @@ func TestEvenGroups(t *testing.T) {
 }
 
 // TestChooseIsUniform: each number is chosen about as often as any other, within five standard errors, and those of one
-// choice ascend.
+// choice ascend. The standard error is taken as the square root of the expected number, which is a little more than it.
 func TestChooseIsUniform(t *testing.T) {
 	const n, count, rounds = 10, 3, 20_000
 	seen := make([]int, n)
@@ -271,8 +276,8 @@ func TestBagHasItsSizeAndChanges(t *testing.T) {
 	p.BaggingFraction, p.BaggingFreq = 0.3, 2
 	bag := func(tree int) []uint32 {
 		rows := make([]uint32, 1000)
-		rowSet{n: 1000}.copy(rows, 0)
-		n := drawBag(&p, tree, rows, make([]uint32, 1000), nil)
+		rowSet{n: 1000}.copy(rows, 0)                           // 0 to 999
+		n := drawBag(&p, tree, rows, make([]uint32, 1000), nil) // nil: no team
 		if n != 300 {
 			t.Fatalf("a bag of %d of 1,000 rows, want 300", n)
 		}
@@ -388,7 +393,8 @@ func (q *splitSearch) stretches() []stretch {
 }
 
 // numerical tries every threshold with missing values on the right, then every one with them on the left. On a tie the
-// first wins.
+// first wins. The split is in the middle of the empty bins at the threshold, and missing values that the leaf does not
+// have go to the side with more hessian (splitScorer.splitAt).
 func (q *splitSearch) numerical() refSplit {
 	var missing wide
 	if q.feature.Missing >= 0 {
@@ -489,6 +495,7 @@ func (q *splitSearch) sortedSubset() refSplit {
 }
 
 // fromOneEnd tries the first 1, 2, 3 ... of the sorted categories as the left side, and replaces best if one is better.
+// It skips and ends by the rules that splitScorer.runFromEnd states.
 func (q *splitSearch) fromOneEnd(sorted []int, best *refSplit) {
 	group := float64(q.p.MinDataPerGroup)
 	var left wide
@@ -528,7 +535,8 @@ func (q *splitSearch) random(n int) int {
 	return pick(key(k.uniform(uint64(q.leaf.node()))).uniform(uint64(q.number)), n)
 }
 
-// oneThreshold is numerical with a single drawn threshold.
+// oneThreshold is numerical with a single threshold, drawn among the ends of all bins but the last, or of coarse bins if
+// max_bin asks for these. If there is no such end, all present values go left.
 func (q *splitSearch) oneThreshold() refSplit {
 	values, group := q.feature.valueBins(), q.groups[q.number]
 	var ends []int // the last left bins of all thresholds

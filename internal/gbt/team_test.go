@@ -294,12 +294,12 @@ func (c counting) Broadcast(from int, words []int64) error {
 }
 
 // TestExchanges: Params.Exchanges is how many more calls of Team a tree takes than one of the objective binary without
-// bags. For that Exchanges is 0, as the calls for finding splits are not counted. Calls are counted as the difference
-// between trainings with eight and four trees of one split.
+// bags, for which Exchanges is 0. Calls for a tree are the difference between those of trainings with eight and with four
+// trees of one split, divided by four.
 func TestExchanges(t *testing.T) {
 	const workers, few, many = 3, 4, 8
 	perTree := func(p Params) int {
-		d := ranked(3, 600, true)
+		d := ranked(3, 600, true) // for its labels from 0 to 4, which all these objectives take but binary
 		d.Weight = make([]float32, d.Rows)
 		for r, y := range d.Label {
 			d.Weight[r] = 1
