@@ -479,6 +479,14 @@ func TestInputRefused(t *testing.T) {
 		}
 	}
 
+	// A column that has missing values only, and so no bin of values.
+	split := &Model{Objective: "regression", FeatureNames: []string{"a"}, Trees: []*Tree{{Feature: []int{0},
+		Threshold: []float64{math.MaxFloat64}, Decision: []uint8{missingNaN}, Left: []int{^0}, Right: []int{^1},
+		Gain: []float64{1}, LeafValue: []float64{1, 2}}}}
+	if _, err := split.OnBins([]Feature{{Name: "a", Bins: 1, Missing: 0}}); !problem.Is(err, problem.Input) {
+		t.Errorf("a split of a column without values: got %v, want an error of kind Input", err)
+	}
+
 	in := onBins(t, m, &d.Data)
 	p := small()
 	p.Objective = "regression"

@@ -93,10 +93,10 @@ func (t *Tree) onBins(features []Feature) (*Tree, error) {
 
 // lastBinBelow returns the bin of present values whose upper bound is threshold; the last one for the largest finite
 // number, which a split has as its threshold if all present values go left. ok is false if there is no such bin: the
-// threshold is inside one.
+// threshold is inside one, or the table has missing values only, so that nothing was split.
 func (f *Feature) lastBinBelow(threshold float64) (last int, ok bool) {
 	if threshold == math.MaxFloat64 {
-		return f.valueBins() - 1, true
+		return f.valueBins() - 1, f.valueBins() > 0
 	}
 	return slices.BinarySearch(f.Bounds, threshold)
 }
