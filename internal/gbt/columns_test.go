@@ -437,6 +437,20 @@ func FuzzParseParams(f *testing.F) {
 	})
 }
 
+// TestConfOfTexts: lists of columns and of gains in a LightGBM file are texts with commas, as LightGBM writes them, and
+// not lists of numbers, which these parameters do not take. Other values with commas are lists.
+func TestConfOfTexts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "train.conf")
+	must.Do(t, os.WriteFile(file, []byte("objective = lambdarank\nlabel_gain = 0,1,3,7\nignore_feature = 0,3\n"+
+		"metric = ndcg,auc\n"), 0o600))
+	got, _, _, err := ReadParams(file)
+	want := map[string]any{"objective": "lambdarank", "label_gain": "0,1,3,7", "ignore_feature": "0,3",
+		"metric": []any{"ndcg", "auc"}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %#v, error %v; want %#v", got, err, want)
+	}
+}
+
 // FuzzConf: whatever the file holds, it is refused, or becomes YAML of as many lines that can be read. (A last line
 // without a newline gets one. YAML refuses a name that occurs twice, and the test lets a file of more than 64 KiB be
 // refused.)

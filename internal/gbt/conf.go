@@ -67,8 +67,8 @@ func ReadParams(file string) (values map[string]any, notes []string, doc *strict
 var confLine = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)$`)
 
 // fromConf turns a LightGBM parameter file (name = value, # for comments) into YAML. Every line becomes one line, so
-// that later errors have the right line number. A value with commas becomes a list. file is its name for errors, which
-// are of kind Input.
+// that later errors have the right line number. A value with commas becomes a list, unless the parameter is a text with
+// commas here, such as ignore_column. file is its name for errors, which are of kind Input.
 func fromConf(file string, text []byte) ([]byte, error) {
 	var b bytes.Buffer
 	n := 0
@@ -87,7 +87,7 @@ func fromConf(file string, text []byte) ([]byte, error) {
 		}
 
 		value := confValue(m[2])
-		if strings.Contains(m[2], ",") {
+		if strings.Contains(m[2], ",") && !isText(m[1]) {
 			var parts []string
 			for part := range strings.SplitSeq(m[2], ",") {
 				parts = append(parts, confValue(strings.TrimSpace(part)))
@@ -97,6 +97,19 @@ func fromConf(file string, text []byte) ([]byte, error) {
 		fmt.Fprintf(&b, "%s: %s\n", m[1], value)
 	}
 	return b.Bytes(), nil
+}
+
+// isText reports whether a parameter, by name or alias, is trained with and has a text as its value.
+func isText(name string) bool {
+	s := findParam(name)
+	if s == nil {
+		return false
+	}
+	switch s.field(new(Params)).(type) {
+	case *string, *ColumnList:
+		return true
+	}
+	return false
 }
 
 // Numbers, as LightGBM reads them.
