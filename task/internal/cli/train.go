@@ -260,8 +260,14 @@ func readParams(file string, label *dataset.LabelInfo, note func(string)) (gbt.P
 	}
 	delete(values, "metric")
 
-	// Without an objective in the file, the label decides.
-	if _, given := values["objective"]; !given && label.Kind != dataset.Binary {
+	// Without an objective in the file, under any of its names, the label decides.
+	objectiveKey := ""
+	for name := range values {
+		if gbt.CanonicalName(name) == "objective" {
+			objectiveKey = name
+		}
+	}
+	if objectiveKey == "" && label.Kind != dataset.Binary {
 		values["objective"] = objectives[label.Kind]
 	}
 
@@ -283,7 +289,7 @@ func readParams(file string, label *dataset.LabelInfo, note func(string)) (gbt.P
 		return params, nil, err
 	}
 	if err := fit.CheckClasses(params.Objective, label); err != nil {
-		return params, nil, at(doc, "objective", err)
+		return params, nil, at(doc, objectiveKey, err)
 	}
 	if n := len(label.Classes); n > 0 && params.NumClass != 1 && params.NumClass != n {
 		return params, nil, at(doc, "num_class", fmt.Errorf("num_class is %d, and the label has %d classes",
@@ -292,7 +298,7 @@ func readParams(file string, label *dataset.LabelInfo, note func(string)) (gbt.P
 		params.NumClass = n
 	}
 	if kind == metric.Binary && label.Kind != dataset.Binary {
-		return params, nil, at(doc, "objective", fmt.Errorf("objective binary needs a label of 0 and 1, but this "+
+		return params, nil, at(doc, objectiveKey, fmt.Errorf("objective binary needs a label of 0 and 1, but this "+
 			"dataset's is a quantity; stage it with positive: or above:, or use objective: regression"))
 	}
 
