@@ -306,16 +306,20 @@ func disabled(service string) error {
 	return cloud.Forbidden("https://"+service+".googleapis.com/v1/projects/p1/x", errors.New("SERVICE_DISABLED"))
 }
 
-// TestNotCheckedMendsWhatItSays: logging in as somebody else helps only if the caller lacks a permission. So a right
-// that could not be read since there is no route to the host has no fix.
+// TestNotCheckedMendsWhatItSays: logging in as somebody else helps only if the caller lacks a permission, and staging
+// only if a dataset is not there. So a right or a dataset that could not be read since there is no route to the host is
+// not checked, and has no fix.
 func TestNotCheckedMendsWhatItSays(t *testing.T) {
 	f := newFake(t)
 	f.errs["Held"] = errors.New("no route to host")
-	r := examineSweep(t, newDoctor(t, f), nil)
+	d := newDoctor(t, f)
+	d.Datasets = unreadable(blob.Memory(), f.errs["Held"])
+	r := examineSweep(t, d, spec(t, "clicks", machineKeys))
 	has(t, r, "right", NotChecked, "no route")
+	has(t, r, "dataset", NotChecked, "no route")
 	for _, found := range r.Findings {
-		if found.Verdict == NotChecked && strings.Contains(found.What, "no route") && found.Fix != "" {
-			t.Errorf("a right that could not be read for want of a route: got the fix %q, want none", found.Fix)
+		if strings.Contains(found.What, "no route") && found.Fix != "" {
+			t.Errorf("a %s that could not be read for want of a route: got the fix %q, want none", found.Check, found.Fix)
 		}
 	}
 }

@@ -2,13 +2,11 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
 
-	"coppice/internal/cloud"
 	"coppice/internal/dataset"
 	"coppice/internal/machines"
 	"coppice/internal/problem"
@@ -99,19 +97,18 @@ func (d *Doctor) wantedMachine(m sweep.Machine, i int) machine {
 	return w
 }
 
-// checkDataset adds a finding that says whether the dataset ref is staged. It returns its manifest, nil if that cannot
-// be read.
+// checkDataset adds a finding that says whether the dataset ref is staged: a problem if it is not, or not as it was
+// written, and not checked if the bucket cannot be read. It returns its manifest, nil if that cannot be read.
 func (d *Doctor) checkDataset(ctx context.Context, ref string) *dataset.Manifest {
 	const stage = "launcher stage dataset.yaml"
 	m, err := stager.Resolve(ctx, d.Datasets, ref)
-	var denied *cloud.PermissionError
 	switch {
 	case problem.Is(err, problem.NotFound):
 		d.add("dataset", Problem, ref, stage, "it is not staged")
-	case errors.As(err, &denied):
-		d.addUnchecked("dataset", ref, err)
-	case err != nil:
+	case problem.Is(err, problem.Damaged) || problem.Is(err, problem.Conflict) || problem.Is(err, problem.Input):
 		d.add("dataset", Problem, ref, stage, "%v", err)
+	case err != nil:
+		d.addUnchecked("dataset", ref, err)
 	default:
 		d.add("dataset", OK, m.Name+"@"+m.Version, "", "it is staged")
 		return m
