@@ -310,7 +310,7 @@ func (t *Table) Identity(q Request) string {
 	if q.Bag > 1 {
 		id += fmt.Sprintf(", in %d folds", q.Bag)
 	}
-	for i, part := range q.Rows {
+	for i, part := range q.Rows { // all of train, as the first or only part, is not said
 		if i > 0 || part.Folds != nil {
 			id += fmt.Sprintf(", trained on %s %v", part.Split, part.Folds)
 		}
@@ -331,7 +331,7 @@ func newTreeEvaluator(params gbt.Params, by metric.Metric, valid *HeldOut) func(
 	var pred []float64
 	return func(raw []float64) (float64, error) {
 		pred = append(pred[:0], raw...)
-		if !by.RankOnly {
+		if !by.RankOnly { // else only the order of predictions counts, which Transform does not change
 			params.Transform(pred)
 		}
 		e.Reset(valid.input(pred))

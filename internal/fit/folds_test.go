@@ -169,7 +169,7 @@ func TestTrainOnFolds(t *testing.T) {
 			t.Fatalf("%s of %d: got %d folds, want %d", tc.scheme, tc.k, len(folds), want)
 		}
 		for i, f := range folds {
-			// By hand: going forward, the first round evaluates fold 1, else fold 0.
+			// By hand: going forward, the first round evaluates fold 1, since there is one round fewer; else fold 0.
 			evaluated := tc.k - len(folds) + i
 			fold := func(r int) int { return int(s.Fold[r]) * tc.k / dataset.Folds }
 			data, rated := table.splitData(s), table.splitData(s)
@@ -192,7 +192,8 @@ func (t *Table) splitData(s *dataset.Split) *gbt.Data {
 		Features: t.features, Label: s.Label, Weight: s.Weight}
 }
 
-// checkFold trains on data by hand, evaluates on rated, and compares with o, which Train returned for q.
+// checkFold trains by hand on the rows of data that its mask says, evaluates on those of rated, and compares the trees'
+// number and the metrics with those of o, which Train returned for q.
 func checkFold(t *testing.T, name string, o *Evaluated, q Request, data, rated *gbt.Data) {
 	t.Helper()
 	label := dataset.Pick(data.Label, rated.Subset)
@@ -263,7 +264,7 @@ func TestGroupsThatCrossFolds(t *testing.T) {
 	}
 	s := table.ds.Split(dataset.TrainSplit)
 	s.Fold = slices.Clone(s.Fold)
-	s.Fold[17] = (s.Fold[17] + 1) % dataset.Folds
+	s.Fold[17] = (s.Fold[17] + 1) % dataset.Folds // any row
 	if err := table.CheckGroups(); !errors.Is(err, ErrScheme) {
 		t.Errorf("a row that is in another fold than its group: got error %v, want ErrScheme", err)
 	}
@@ -420,8 +421,9 @@ func TestDividedQueries(t *testing.T) {
 	}
 }
 
-// TestBag trains a bag of five models. The metrics must be those of scores by models that have not learnt from the
-// rows, computed by hand from single models, and the bag must be the same for any number of threads.
+// TestBag trains a bag of five models on all splits, 900 rows. Its log loss must be that of the scores by models that
+// have not learnt from the rows, computed by hand from single models, and the bag must be the same for any number of
+// threads.
 func TestBag(t *testing.T) {
 	table := openPlain(t, datasettest.Options{Rows: 900})
 	var err error
@@ -429,7 +431,7 @@ func TestBag(t *testing.T) {
 	if q.Metric, err = metric.Lookup("log_loss"); err != nil {
 		t.Fatal(err)
 	}
-	q.Bag, q.Final = 5, true
+	q.Bag, q.Final = 5, true // Final as in a sweep's bag; it changes nothing here, without statistics of ids
 	for _, split := range []string{sweep.Train, sweep.Valid, sweep.Calib, sweep.Test} {
 		q.Rows = append(q.Rows, sweep.Rows{Split: split})
 	}
@@ -484,9 +486,8 @@ func TestBag(t *testing.T) {
 	}
 }
 
-// TestBagOfFewKeys has so few users that some of ten folds are empty; the other folds must make the bag. It uses
-// metrics that are not defined for the rows of a fold (ndcg without groups) or that jump (f1): they must not stop a
-// training.
+// TestBagOfFewKeys has ten users, whose hashes leave some of ten folds empty; the other folds must make the bag. Its
+// metrics are not defined for the rows of a fold (ndcg without groups) or jump (f1): they must not stop a training.
 func TestBagOfFewKeys(t *testing.T) {
 	table := openPlain(t, datasettest.Options{Rows: 900, Edit: func(csv []byte) []byte {
 		return regexp.MustCompile(`(?m)^u\d*(\d),`).ReplaceAll(csv, []byte("u$1,")) // ten users

@@ -79,7 +79,7 @@ func TestTrainingOnASample(t *testing.T) {
 		t.Errorf("both trainings have the identity %q; want two, or one would resume the other's checkpoint", a)
 	}
 
-	// Both least numbers are divided by four, and stay at least 1.
+	// The least number of rows and the penalty are divided by four: 60 / 4 and 8 / 4. The number stays at least 1.
 	if got := p.ForSample(4); got.MinDataInLeaf != 15 || got.LambdaL2 != 2 ||
 		got.LearningRate != p.LearningRate {
 		t.Errorf("parameters of a sample: min_data_in_leaf %d, lambda_l2 %v, learning_rate %v; want 15, 2 and %v",
@@ -93,6 +93,7 @@ func TestTrainingOnASample(t *testing.T) {
 // TestOneOrder stages a table with one copy and with three copies of train. The first copy of the three (Once) must
 // train the same model as the table with one.
 func TestOneOrder(t *testing.T) {
+	// budget: 0 combines no columns, so that statistics of site alone are made.
 	open := func(copies int) *Table {
 		return openTable(t, datasettest.Options{Rows: 2000, Encodings: fmt.Sprintf("{columns: {site: [rate, count]}, "+
 			"budget: 0, order: {copies: %d}}", copies)})
@@ -211,7 +212,7 @@ func TestThinnedNegatives(t *testing.T) {
 	t.Logf("all rows: log loss %.6f, mean prediction %.4f of the truth; a tenth of the negative ones: %.6f and %.4f",
 		fullLoss, fullRatio, thinLoss, thinRatio)
 
-	// A tenth of the negatives and all positives are fewer than a sixth of the rows.
+	// Some 3 % of the rows are positive, so these and a tenth of the others are 13 %, less than a sixth.
 	if rows, most := thin.Manifest.TableRows("train"), full.Manifest.TableRows("train")/6; rows > most {
 		t.Errorf("%d of %d rows were kept, want at most a sixth", rows, full.Manifest.TableRows("train"))
 	}

@@ -229,8 +229,8 @@ func FuzzPairsEqualGo(f *testing.F) {
 
 // TestNoPairsBehindTheEnd: the assembly takes eight rows at a time, and what a vector has beyond the last row must not
 // count as a row of score 0. Its pair with the first row, of score -0.01, would be divided by near (0.01) and the
-// difference of the scores (-0.01), that is by 0. Rows may have that score after a first tree, with max_delta_step 1 and
-// learning_rate 0.01.
+// difference of the scores (-0.01), that is by 0. Rows may have that score after a first tree, with max_delta_step 1
+// and learning_rate 0.01.
 func TestNoPairsBehindTheEnd(t *testing.T) {
 	for n := 2; n < 20; n++ {
 		got := pairs{sigma: 1, negSigma: -1, factor: 1, near: 0.01, far: 1}

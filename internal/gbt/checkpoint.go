@@ -225,7 +225,8 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 		}
 	}
 
-	// A checkpoint may be of the very round after which the training stops.
+	// Train offers no checkpoint after the last round, but a file may say anything, and its numbers are only checked to
+	// be possible (ReadCheckpoint).
 	b.checkStop()
 	return nil
 }

@@ -34,9 +34,9 @@ func naive(d *Data, rows []uint32, features []int, gh []uint32, pack packing, of
 	return sums
 }
 
-// TestHistogramsAreExact: sums over more rows than a word holds, a third of them with the largest gradient, a third with
-// the least, are those of adding row by row. That holds for both packings, and for all features, some or one of them,
-// which are added in different ways, with any number of threads.
+// TestHistogramsAreExact: sums over more rows than a word holds, a third of them with the largest gradient, a third
+// with the least, are those of adding row by row. That holds for both packings, and for all features, some or one of
+// them, which are added in different ways, with any number of threads.
 func TestHistogramsAreExact(t *testing.T) {
 	long(t)
 	// Three times as many rows as a word can take, and 13 features: those behind the first eight are added one by one.
@@ -237,8 +237,8 @@ func TestPoolCoversEverythingOnce(t *testing.T) {
 			seen, upTo := make([]int32, n), make([]int, size)
 			c.parallel(n, atLeast, func(worker, lo, hi int) {
 				if hi-lo < min(n, atLeast) || lo < upTo[worker] {
-					t.Errorf("%d numbers in ranges of at least %d: goroutine %d got %d to %d after one up to %d, want it "+
-						"long enough and behind that", n, atLeast, worker, lo, hi, upTo[worker])
+					t.Errorf("%d numbers in ranges of at least %d: goroutine %d got %d to %d after one up to %d, want "+
+						"it long enough and behind that", n, atLeast, worker, lo, hi, upTo[worker])
 				}
 				upTo[worker] = hi
 				for i := lo; i < hi; i++ {
@@ -279,7 +279,8 @@ func TestPoolWorksSideBySide(t *testing.T) {
 	}
 }
 
-// TestPoolEnds: close ends the goroutines of a pool, whether they are spinning, as they do right after a job, or asleep.
+// TestPoolEnds: close ends the goroutines of a pool, whether they are spinning, as they do right after a job, or
+// asleep.
 func TestPoolEnds(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for i := range 100 {
@@ -324,8 +325,8 @@ func TestPanicReachesTheCaller(t *testing.T) {
 }
 
 // sparseTable returns a table of which most features have the missing bin in 93 % of the cells. Every fiftieth feature,
-// from 0 on, has all its bins of values alike. A row's label is 1 if feature 0 and a random number from 0 to 199 add up to more than
-// 220.
+// from 0 on, has all its bins of values alike. A row's label is 1 if feature 0 and a random number from 0 to 199 add up
+// to more than 220.
 func sparseTable(rows, features int) *table {
 	d := randomTable(tableSpec{rows: rows, numerical: features, bins: 254, missing: 0.93, seed: 11})
 	rng := rand.New(rand.NewPCG(12, 12))
@@ -345,8 +346,8 @@ func sparseTable(rows, features int) *table {
 }
 
 // TestSparseHistogramsAreExact: histograms of mostly zeros, where the most frequent bin gets the rest, are those of
-// adding row by row. There are more features than 64, which a vector holds, and more than 224, which are added at a time
-// (pickColumns), and more rows than a word holds.
+// adding row by row. There are more features than 64, which a vector holds, and more than 224, which are added at a
+// time (pickColumns), and more rows than a word holds.
 func TestSparseHistogramsAreExact(t *testing.T) {
 	long(t)
 	for _, width := range []int{70, 300} {

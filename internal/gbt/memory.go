@@ -1,8 +1,10 @@
 package gbt
 
 // PrivateBytes estimates the memory in bytes that Train takes in addition to the table that it borrows. The estimate is
-// an upper bound, within a few percent for tables of over a million rows. rows and validRows are the numbers of rows in
-// use, and features has the number of bins of each feature. This is what it adds up:
+// an upper bound, within a few percent for tables of over a million rows, as long as a tree has no more than rows /
+// min_data_in_leaf leaves. (Trees whose rows have very different hessians may have some more, since the rows of a child
+// are estimated.) rows and validRows are the numbers of rows in use, and features has the number of bins of each
+// feature. This is what it adds up:
 //
 //	20 per row                     raw score 8, packed gradient 4, row order 4, spare memory to reorder rows 4
 //	16 per row                     residuals by leaf, if leaf values are quantiles

@@ -182,8 +182,8 @@ func FuzzReadModel(f *testing.F) {
 }
 
 // TestModelsOfOtherObjectives: models of objectives that are not trained, LightGBM's and those of earlier builds, are
-// read. Transform turns their scores into predictions as the objective says: fair and mape predict the score itself, with
-// sqrt its signed square, and multiclassova a probability of each class by itself.
+// read. Transform turns their scores into predictions as the objective says: fair and mape predict the score itself,
+// with sqrt its signed square, and multiclassova a probability of each class by itself.
 func TestModelsOfOtherObjectives(t *testing.T) {
 	d := ofClasses(tableSpec{rows: 400, numerical: 2, bins: 20, seed: 3}, 3)
 	numbers, classes := small(), small()

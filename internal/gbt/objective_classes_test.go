@@ -81,15 +81,16 @@ func TestPredictionsOfClasses(t *testing.T) {
 				if one[c] != want || theirs[c] != want || all[int(r)*k+c] != want || res.Best == res.Grown &&
 					math.Abs(last[i*k+c]-want) > 1e-12 {
 					t.Fatalf("%s: row %d, class %d: %v by bins, %v row by row, %v in batches, %v by leaves, %v "+
-						"passed to Eval; want all the same", name, r, c, want, one[c], all[int(r)*k+c], theirs[c], last[i*k+c])
+						"passed to Eval; want all the same", name, r, c, want, one[c], all[int(r)*k+c], theirs[c],
+						last[i*k+c])
 				}
 			}
 		}
 	}
 }
 
-// TestClassesLearn: probabilities add up to 1 and on average to the labels' shares, the loss is a fifth less than that of
-// predicting these shares, and a class without rows, the fifth one here, stays unlikely.
+// TestClassesLearn: probabilities add up to 1 and on average to the labels' shares, the loss is a fifth less than that
+// of predicting these shares, and a class without rows, the fifth one here, stays unlikely.
 func TestClassesLearn(t *testing.T) {
 	unraced(t)
 	const k = 5

@@ -425,8 +425,8 @@ func TestRankGradients(t *testing.T) {
 }
 
 // TestRowsByScore: sortByScore sorts by descending score, and equal scores by row. In even rounds one score in nine has
-// moved since the last tree, by its last bit; in odd ones all have, to quarters that are often equal or differ by 1e-15,
-// which is in bits that a key does not have.
+// moved since the last tree, by its last bit; in odd ones all have, to quarters that are often equal or differ by
+// 1e-15, which is in bits that a key does not have.
 func TestRowsByScore(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 2))
 	for _, n := range []int{1, 2, 7, 20, 300, 5000} {
@@ -549,8 +549,8 @@ func TestCrossEntropyOfQuery(t *testing.T) {
 		t.Error("trees 4 and 5: the same gradients; want another distribution for each tree")
 	}
 
-	// A query of grades 2 and 0: the wanted shares are in proportion to 2^2-u and 2^0-v, with random numbers u and v from
-	// 0 to 1. The softmax of equal scores is 1/2 each.
+	// A query of grades 2 and 0: the wanted shares are in proportion to 2^2-u and 2^0-v, with random numbers u and v
+	// from 0 to 1. The softmax of equal scores is 1/2 each.
 	q := query{}
 	d.Label[0], d.Label[1] = 2, 0
 	q.begin(0, []uint32{0, 1}, []float64{0.7, 0.7})

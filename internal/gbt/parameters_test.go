@@ -278,9 +278,9 @@ func rootBins(t *testing.T, m *Model, bounds []float64) map[int]int {
 }
 
 // TestExtraTreesDrawThresholds: with extra_trees, each of the 11 thresholds between a feature's 12 bins is drawn about
-// equally often for the roots of 1,100 trees: 100 times, within five standard deviations of sqrt(1,100 x 1/11 x 10/11) =
-// 9.5. Without it all roots have the best one, which is in the middle. With max_bin 4, the three thresholds between four
-// coarse bins are drawn, for any seed.
+// equally often for the roots of 1,100 trees: 100 times, within five standard deviations of sqrt(1,100 x 1/11 x 10/11)
+// = 9.5. Without it all roots have the best one, which is in the middle. With max_bin 4, the three thresholds between
+// four coarse bins are drawn, for any seed.
 func TestExtraTreesDrawThresholds(t *testing.T) {
 	long(t)
 	const bins = 12
@@ -439,8 +439,8 @@ func TestExtremes(t *testing.T) {
 				// Without weights, a quantile lies between two labels, as LightGBM's, and not on one of least loss.
 				between := name == "quantile" && weightKind == "none" && !math.IsInf(got, 0)
 				if !(got <= want+1e-9*math.Abs(want)) && !between {
-					t.Errorf("labels %s, weights %s: the model's loss is %v, want at most the constant's, %v", labelKind,
-						weightKind, got, want)
+					t.Errorf("labels %s, weights %s: the model's loss is %v, want at most the constant's, %v",
+						labelKind, weightKind, got, want)
 				}
 			}
 		}

@@ -381,7 +381,7 @@ func (p Params) forCopies(copies int) Params {
 
 // ForSample returns the parameters for training on a sample of one in `of` rows such that the model is regularised as
 // one of all rows would be with p: least sizes and penalties, which are compared with sums over rows, are divided by
-// `of`.
+// `of`. A least number of rows is rounded down and at least 1, also if it was 0.
 func (p Params) ForSample(of int) Params {
 	for _, s := range trainedWith {
 		if !s.is(leastRows | penalty) {

@@ -7,6 +7,8 @@ import (
 	"coppice/internal/exact"
 )
 
+// In this file masks of indexes, such as n&(batchRows-1), change none of them: they spare the compiler's bounds checks.
+
 // batchScratch is the memory of one goroutine for predicting batches of rows: up to 2.5 MiB, mostly answers.
 type batchScratch struct {
 	vectors bool                  // whether the assembly with vectors is used; batches then have at most 64 rows
@@ -264,8 +266,9 @@ func (s *batchScratch) routeFew(t *flatTree) {
 
 // numberExits sets s.exits[i], the exit of each of the 64 rows of machine word i, from s.rows, the rows of each exit.
 // Bit b of all these rows' exit numbers is computed as a word: the union of the rows of all exits whose number has that
-// bit. The exits are combined in pairs, fours and eights, so that no exit is combined more than twice. Transposing
-// these eight words makes a byte for each row.
+// bit. The exits are combined in pairs, fours and eights, so that no exit is combined more than twice. All exits of a
+// unit have the same upper four bits, those of the unit's number: -(unit & 1) is all ones if the lowest of these is
+// set. Transposing these eight words makes a byte for each row.
 func (s *batchScratch) numberExits(i, exits int) {
 	var b0, b1, b2, b3, b4, b5, b6, b7 uint64
 	i &= batchWords - 1

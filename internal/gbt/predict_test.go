@@ -96,8 +96,8 @@ func randomTree(rng *rand.Rand, s forestSpec, pool [][]float64) *Tree {
 }
 
 // randomQuestion appends a random node: a feature with a threshold from its pool, or with a random set of categories.
-// Half of a set's words are empty; in the others each category is in it with probability a quarter. One set in a hundred
-// is as long as a table may be, or a word longer.
+// Half of a set's words are empty; in the others each category is in it with probability a quarter. One set in a
+// hundred is as long as a table may be, or a word longer.
 func (t *Tree) randomQuestion(rng *rand.Rand, s forestSpec, pool [][]float64) {
 	f := rng.IntN(s.features)
 	t.Feature = append(t.Feature, f)
@@ -177,9 +177,9 @@ func checkPredictAll(t *testing.T, m *Model, x []float64, rows, threads int) {
 	}
 }
 
-// TestFewRowsAreWalked: PredictAll compiles the model only when calls of at least fewRows rows have had compileAfter rows
-// together: for a single small call, compiling would take longer than the call. Calls of fewer rows do not count, however
-// many there are.
+// TestFewRowsAreWalked: PredictAll compiles the model only when calls of at least fewRows rows have had compileAfter
+// rows together: for a single small call, compiling would take longer than the call. Calls of fewer rows do not count,
+// however many there are.
 func TestFewRowsAreWalked(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	m := randomForest(rng, forestSpec{features: 2, trees: 2, leaves: 9, bounds: 9})
@@ -200,8 +200,8 @@ func TestFewRowsAreWalked(t *testing.T) {
 }
 
 // TestPredictAllIsPredict: PredictAll gives the bits of Predict, row by row, for models with every kind of node and for
-// values such as NaN, infinities, zeros and numbers that are no categories. Numbers of leaves and rows are those at which
-// another way begins: units of 16 exits, machine words of 64 rows, and the constants of predict.go.
+// values such as NaN, infinities, zeros and numbers that are no categories. Numbers of leaves and rows are those at
+// which another way begins: units of 16 exits, machine words of 64 rows, and the constants of predict.go.
 func TestPredictAllIsPredict(t *testing.T) {
 	long(t)
 	seed := rand.Uint64()
@@ -400,9 +400,9 @@ func BenchmarkPredict(b *testing.B) {
 	})
 }
 
-// TestPredictAllOfManyBounds: PredictAll gives the bits of Predict for a feature with as many thresholds as a node of the
-// vector search has (8), a group of nodes (64) or all that it can hold (511), and a few less or more. The values are each
-// threshold and the numbers on both sides of it.
+// TestPredictAllOfManyBounds: PredictAll gives the bits of Predict for a feature with as many thresholds as a node of
+// the vector search has (8), a group of nodes (64) or all that it can hold (511), and a few less or more. The values
+// are each threshold and the numbers on both sides of it.
 func TestPredictAllOfManyBounds(t *testing.T) {
 	unraced(t)
 	for _, n := range []int{1, 7, 8, 9, 63, 64, 65, 448, 511, 512, 600, 1100} {

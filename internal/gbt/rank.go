@@ -471,7 +471,7 @@ func gainsOf(list string) ([]float64, error) {
 	}
 	for text := range strings.SplitSeq(list, ",") {
 		g, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-		if err != nil || !(g >= 0 && g <= 1<<53) { // whole numbers are exact up to 2^53
+		if err != nil || !(g >= 0 && g <= 1<<53) { // whole numbers are exact up to it; no gain is near
 			return nil, fmt.Errorf("%.40q is not a gain; use numbers of 0 or more, such as \"0,1,3,7\"", text)
 		}
 		gains = append(gains, g)

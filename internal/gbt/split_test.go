@@ -209,9 +209,9 @@ func TestSortedSubsetFindsTheBestSubset(t *testing.T) {
 	}
 }
 
-// TestEvenGroups: coarse bins are made of neighbours, and are no more than allowed. Where there are more than four times
-// as many bins, they are of about equal sizes: at most 2.5 times an equal share of the rows, and a bin of up to 1,000
-// rows more, since none is divided.
+// TestEvenGroups: coarse bins are made of neighbours, and are no more than allowed. Where there are more than four
+// times as many bins, they are of about equal sizes: at most 2.5 times an equal share of the rows, and a bin of up to
+// 1,000 rows more, since none is divided.
 func TestEvenGroups(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for range 300 {
@@ -535,8 +535,8 @@ func (q *splitSearch) random(n int) int {
 	return pick(key(k.uniform(uint64(q.leaf.node()))).uniform(uint64(q.number)), n)
 }
 
-// oneThreshold is numerical with a single threshold, drawn among the ends of all bins but the last, or of coarse bins if
-// max_bin asks for these. If there is no such end, all present values go left.
+// oneThreshold is numerical with a single threshold, drawn among the ends of all bins but the last, or of coarse bins
+// if max_bin asks for these. If there is no such end, all present values go left.
 func (q *splitSearch) oneThreshold() refSplit {
 	values, group := q.feature.valueBins(), q.groups[q.number]
 	var ends []int // the last left bins of all thresholds

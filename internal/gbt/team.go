@@ -376,7 +376,8 @@ func splitOf(w []int64) split {
 }
 
 // Exchanges returns how many calls of Team with few words a tree makes at most in a team of this size, without those
-// for finding its splits. It is for estimating how long the network takes.
+// that every tree makes: for finding its splits, and for agreeing on the metric and on whether to go on. It is for
+// estimating how long the network takes. An unknown objective makes none.
 func (p *Params) Exchanges(workers int) int {
 	o := findObjective(p.Objective)
 	if o == nil {

@@ -294,8 +294,8 @@ func (c counting) Broadcast(from int, words []int64) error {
 }
 
 // TestExchanges: Params.Exchanges is how many more calls of Team a tree takes than one of the objective binary without
-// bags, for which Exchanges is 0. Calls for a tree are the difference between those of trainings with eight and with four
-// trees of one split, divided by four.
+// bags, for which Exchanges is 0. Calls for a tree are the difference between those of trainings with eight and with
+// four trees of one split, divided by four.
 func TestExchanges(t *testing.T) {
 	const workers, few, many = 3, 4, 8
 	perTree := func(p Params) int {

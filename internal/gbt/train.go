@@ -72,11 +72,14 @@ type Progress struct {
 type Result struct {
 	Model *Model // with early stopping, only the trees up to the best one
 
-	// Grown is the number of trees grown, those of an Options.Resume included and those of an Options.Input not. It is
-	// 1 if no split was found at all: the model is then one constant tree.
-	Grown  int
-	Best   int     // number of trees in Model, those of an Options.Input included
-	Metric float64 // the best metric after any tree, even if Model has more trees than that; NaN without Eval
+	// Grown is the number of trees grown, those of an Options.Resume included and those of an Options.Input not. If no
+	// split was found at all, it is 1, and the model is one constant tree; or 0 with an Options.Input, whose trees are
+	// then the model.
+	Grown int
+	Best  int // number of trees in Model, those of an Options.Input included
+	// Metric is the best metric after any tree, even if Model has more trees than that. It is NaN without Eval, and if
+	// no split was found at all, since Eval is called after trees with a split only.
+	Metric float64
 
 	Stopped Stop
 	Resumed int           // trees taken from Options.Resume
@@ -138,7 +141,7 @@ func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 		}
 
 		// A limit ends the training with the trees so far; any other error ends it without a model. While growing has
-		// not ended, growing.Err() is nil, which no error is.
+		// not ended, growing.Err() is nil, which no error is. In a team growing is ctx, and ErrLimit comes from report.
 		switch {
 		case err == nil:
 		case ctx.Err() == nil && (errors.Is(err, ErrLimit) || errors.Is(err, growing.Err())):
@@ -400,7 +403,8 @@ func (b *booster) growRound(ctx context.Context) error {
 
 	// No split was found. If rows or features are sampled, a later round may find one with other samples. But give up
 	// if they are not, if too many rounds in a row had none, or if the last round is over and no tree has ever been
-	// grown.
+	// grown. (Without samples rounds differ only in how gradients are rounded and, with rank_xendcg, in its random
+	// numbers. LightGBM gives up then, too.)
 	if !splits {
 		b.checkStop()
 		b.RoundsWithoutSplit++

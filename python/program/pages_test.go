@@ -165,7 +165,7 @@ func model(tb testing.TB, objective string, trees int) []byte {
 		m.Trees = append(m.Trees, &gbt.Tree{
 			Feature:   []int{rng.IntN(features), rng.IntN(features)},
 			Threshold: []float64{rng.NormFloat64(), rng.NormFloat64()},
-			Decision:  []uint8{8, 10}, Left: []int{1, ^0}, Right: []int{^2, ^1},
+			Decision:  []uint8{8, 10}, Left: []int{1, ^0}, Right: []int{^2, ^1}, // 8: NaN is missing; 2: it goes left
 			Gain: make([]float64, 2), LeafValue: []float64{rng.NormFloat64(), rng.NormFloat64(), rng.NormFloat64()},
 			LeafWeight: make([]float64, 3), LeafCount: make([]int, 3), InternalValue: make([]float64, 2),
 			InternalWeight: make([]float64, 2), InternalCount: make([]int, 2), Shrinkage: 1})

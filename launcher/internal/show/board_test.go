@@ -31,7 +31,8 @@ func TestBoardOfConfigurations(t *testing.T) {
 			sweep.Trial{Params: sweep.Params{"num_leaves": float64(10 + i), "num_iterations": 100.0}})
 	}
 	// Trials 0 to 2 are the first fold of configurations 0 to 2, and trials 3 to 5 the second; trial 6 is the refit. So
-	// configuration 1 has trials 1 and 4, and a mean of 0.7 and 0.9. A score of 0 stands for none.
+	// configuration 1 has trials 1 and 4, whose scores of 0.7 and 0.9 have the mean 0.8 and its standard error 0.1. A
+	// score of 0 in the list stands for no result.
 	p.Trials = p.Folds.Expand(configurations)
 
 	var results []sweep.Result
@@ -60,10 +61,10 @@ func TestBoardOfConfigurations(t *testing.T) {
 	if strings.Contains(text, "num_iterations") {
 		t.Errorf("want no column of num_iterations, which only the refit sets:\n%s", out.String())
 	}
-
 }
 
-// TestBoardTellsOfMachines: the board says by how many machines a trial was trained only if these were several.
+// TestBoardTellsOfMachines: the board says by how many machines a trial was trained only if these were several, as for
+// trial 1; trial 0 says nothing of machines.
 func TestBoardTellsOfMachines(t *testing.T) {
 	p := &sweep.Plan{Sweep: "night-1", Maximize: true, Spec: sweep.Spec{Metric: "auc"}, Trials: make([]sweep.Trial, 2)}
 	var results []sweep.Result

@@ -145,7 +145,7 @@ func TestWithoutFeatures(t *testing.T) {
 func TestNearlyPerfect(t *testing.T) {
 	e := &dataset.Encoding{Features: []dataset.Feature{{Name: "paid"}, {Name: "term"},
 		{Name: "paid+interest:rate", From: &dataset.Derived{What: dataset.DeriveRate}}},
-		Tables: []dataset.LevelTable{{Of: []dataset.Part{{Column: "paid"}, {Column: "interest"}}, BackOff: -1}}}
+		Tables: []dataset.LevelTable{{Of: []dataset.Part{{Column: "paid"}, {Column: "interest"}}, BackOff: -1}}} // none
 	features := []page.Importance{{Feature: "paid+interest:rate", Gain: 0.6}, {Feature: "term", Gain: 0.2},
 		{Feature: "paid", Gain: 0.1}}
 	for by, value := range map[string]float64{"auc": 0.9944, "r2": 0.981, "multi_error": 0.0049} {

@@ -367,15 +367,16 @@ func TestConfOfExamples(t *testing.T) {
 	}
 }
 
-// TestObjectiveByAnotherName: an objective that a file gives by an alias, as LightGBM's files do, is that of the training
-// also where the label would decide, and an error about it has its line.
+// TestObjectiveByAnotherName: an objective that a file gives by an alias, as LightGBM's files do, is that of the
+// training also where the label would decide, and an error about it has its line.
 func TestObjectiveByAnotherName(t *testing.T) {
 	file := params(t, "num_leaves: 7\napplication: l1\n")
 	p, _, err := readParams(file, &dataset.LabelInfo{Kind: dataset.Regression}, func(string) {})
 	if err != nil || p.Objective != "regression_l1" {
 		t.Errorf("application: l1 gives the objective %q and error %v, want regression_l1", p.Objective, err)
 	}
-	_, _, err = readParams(file, &dataset.LabelInfo{Kind: dataset.Classes, Classes: []string{"a", "b"}}, func(string) {})
+	classes := &dataset.LabelInfo{Kind: dataset.Classes, Classes: []string{"a", "b"}}
+	_, _, err = readParams(file, classes, func(string) {})
 	if err == nil || !strings.Contains(err.Error(), "params.yaml:2:14: the label has 2 classes") {
 		t.Errorf("application: l1 for a label of classes: got error %v, want one at its value", err)
 	}
