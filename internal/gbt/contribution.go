@@ -1,6 +1,10 @@
 package gbt
 
-import "fmt"
+import (
+	"fmt"
+
+	"coppice/internal/problem"
+)
 
 // Contributions computes what each feature adds to the raw score of each row: SHAP values by the polynomial algorithm
 // for trees (Lundberg et al., 2018, algorithm 2), as LightGBM's predict(pred_contrib=True). x is [rows x Features()]
@@ -70,16 +74,16 @@ func (t *Tree) expected() (float64, error) {
 	sum, rows := 0.0, 0
 	for leaf, n := range t.LeafCount {
 		if n < 1 {
-			return 0, modelErrorf(0, "leaf %d has no count of rows, without which nothing can be said of contributions",
-				leaf)
+			return 0, problem.New(problem.Input, "the model has no count of rows for leaf %d, without which nothing "+
+				"can be said of contributions", leaf)
 		}
 		sum += float64(float64(n) * t.LeafValue[leaf])
 		rows += n
 	}
 	for node, n := range t.InternalCount {
 		if n < 1 { // needed as a divisor
-			return 0, modelErrorf(0, "node %d has no count of rows, without which nothing can be said of contributions",
-				node)
+			return 0, problem.New(problem.Input, "the model has no count of rows for node %d, without which nothing "+
+				"can be said of contributions", node)
 		}
 	}
 	return sum / float64(rows), nil

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -530,13 +531,17 @@ func TestContributions(t *testing.T) {
 		t.Errorf("five values for rows of six features: got error %v, want an ErrData", err)
 	}
 
-	// A model file may have counts for leaves but not for nodes.
+	// A model file may have counts for leaves but not for nodes. The first leaf or node without one is named; no line
+	// is, since the file is not at hand any more.
 	leaves, nodes := m.Trees[0].LeafCount, m.Trees[0].InternalCount
-	for name, counts := range map[string][2][]int{"leaves": {make([]int, len(leaves)), nodes},
-		"nodes": {leaves, make([]int, len(nodes))}} {
+	for name, counts := range map[string][2][]int{"leaf 0": {make([]int, len(leaves)), nodes},
+		"node 0": {leaves, make([]int, len(nodes))}} {
 		m.Trees[0].LeafCount, m.Trees[0].InternalCount = counts[0], counts[1]
-		if err := m.Contributions(d.raw[:rows*f], out, 1); !problem.Is(err, problem.Input) {
-			t.Errorf("a model without counts of %s: got %v, expected an error about the input", name, err)
+		err := m.Contributions(d.raw[:rows*f], out, 1)
+		if want := "tree 0: the model has no count of rows for " + name; !problem.Is(err, problem.Input) ||
+			!strings.HasPrefix(err.Error(), want) {
+			t.Errorf("a model without the count of %s: got %v, want an error of kind Input that begins with %q", name,
+				err, want)
 		}
 	}
 }

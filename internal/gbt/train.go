@@ -404,7 +404,7 @@ func (b *booster) growRound(ctx context.Context) error {
 	// No split was found. If rows or features are sampled, a later round may find one with other samples. But give up
 	// if they are not, if too many rounds in a row had none, or if the last round is over and no tree has ever been
 	// grown. (Without samples rounds differ only in how gradients are rounded and, with rank_xendcg, in its random
-	// numbers. LightGBM gives up then, too.)
+	// numbers. LightGBM's program gives up then, too.)
 	if !splits {
 		b.checkStop()
 		b.RoundsWithoutSplit++
