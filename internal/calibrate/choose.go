@@ -118,8 +118,8 @@ func (d *data) moveTo(z []float64, total float64) (by, curvature float64) {
 	for range steps {
 		gradient := total
 		curvature = 0
-		for i, z := range z {
-			p, w := sigmoid(z+by), d.weightOf(i)
+		for i, logOdds := range z {
+			p, w := sigmoid(logOdds+by), d.weightOf(i)
 			gradient -= float64(w * p)
 			curvature += float64(w * float64(p*(1-p)))
 		}

@@ -175,7 +175,7 @@ func (k *kernel) addSparse(space *workspace, rows []uint32) (total int64) {
 		for from := 0; from < k.width; from += pickColumns {
 			p.columns = min(pickColumns, k.width-from)
 			pickSparse(p, n, max(min(ahead, len(rows)-n), 0), from)
-			for i, gh := range b.gradients[:n] {
+			for i, gh := range b.gradients[:n] { // those of the rows, which pickSparse has gathered
 				space.rowWords[i] = k.pack.word(gh)
 			}
 			addIndexes(p, &space.words[from*stride], &space.rowWords[0], n)

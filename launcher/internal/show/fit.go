@@ -117,7 +117,7 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 		if t := view.Winner.Tested; t != nil {
 			f.judged, f.Alone = t, t.Alone
 			for i, share := range t.Shares() { // of the rows that the metrics are of
-				if t.Calibrated {
+				if t.Calibrated { // labels 0 and 1, of which the share of 1 comes last
 					f.Base = share
 				} else {
 					f.Classes = append(f.Classes, ClassRate{t.Classes[i].Name, share})

@@ -188,14 +188,14 @@ func (w Printer) Findings(r *nights.Record, m *dataset.Manifest) {
 	var leaking []dataset.Warning
 	for _, f := range r.Findings {
 		k := dataset.Warning{Code: ingest.WarnLeak, Column: f.Column, Text: f.Text + " (leak)"}
-		told := func(w dataset.Warning) bool { return w.Code == k.Code && w.Column == k.Column }
+		told := func(known dataset.Warning) bool { return known.Code == k.Code && known.Column == k.Column }
 		if f.Code != nights.CodeLeak || f.Level != nights.Warning {
 			w.Printf("%v\n", f)
 		} else if m == nil || !slices.ContainsFunc(m.About.Warnings, told) {
 			leaking = append(leaking, k)
 		}
 	}
-	w.warnings(leaking, true)
+	w.warnings(leaking, true) // true: it matters only for columns to drop
 	switch {
 	case r.Blocked():
 		w.Printf("BLOCKED: nothing will be trained on it\n")
