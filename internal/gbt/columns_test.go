@@ -451,6 +451,22 @@ func TestConfOfTexts(t *testing.T) {
 	}
 }
 
+// TestOneNameOfEach: two names of a parameter in one file are refused, with the line of the second one by name, since
+// it is not clear which one is meant. Names of what has no effect may be several.
+func TestOneNameOfEach(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.yaml")
+	for text, want := range map[string]string{
+		"num_leaves: 9\nnum_leaf: 7\n":       file + ":1:13: num_leaves: says the same as num_leaf; keep one",
+		"metric: auc\nmetrics: log_loss\n":   file + ":2:10: metrics: says the same as metric; keep one",
+		"data: a\ntrain: b\nnum_leaves: 9\n": "",
+	} {
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
+		if _, _, _, err := ReadParams(file); (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%q: got error %v, want %q", text, err, want)
+		}
+	}
+}
+
 // FuzzConf: whatever the file holds, it is refused, or becomes YAML of as many lines that can be read. (A last line
 // without a newline gets one. YAML refuses a name that occurs twice, and the test lets a file of more than 64 KiB be
 // refused.)

@@ -18,9 +18,9 @@ import (
 // returns the values by name, notes for the user about parameters without effect, and the document, which knows the
 // line of each name.
 //
-// Every value is checked, except that of metric, which is not the trainer's. The error lists all values that are
-// refused, not just the first. From a .conf file, parameters are left out that another file or flag of Coppice has; a
-// note says which.
+// Every value is checked, except that of metric, which is not the trainer's, and no parameter that has an effect may be
+// there by two of its names. The error lists all that is refused, not just the first. From a .conf file, parameters are
+// left out that another file or flag of Coppice has; a note says which.
 func ReadParams(file string) (values map[string]any, notes []string, doc *strictyaml.Document, err error) {
 	data, err := strictyaml.ReadFile(file)
 	conf := strings.HasSuffix(file, ".conf")
@@ -37,8 +37,15 @@ func ReadParams(file string) (values map[string]any, notes []string, doc *strict
 
 	// Check each parameter.
 	var refused []*strictyaml.Error
+	seen := map[string]string{} // by canonical name, the name in the file
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if name == "metric" {
+		canonical := CanonicalName(name)
+		if first := seen[canonical]; first != "" && (canonical == "metric" || findParam(name) != nil) {
+			refused = append(refused, doc.Errorf(name, "%s: says the same as %s; keep one", name, first))
+			continue
+		}
+		seen[canonical] = name
+		if canonical == "metric" {
 			continue
 		}
 		other, err := findOther(name), CheckParam(name, values[name]) // other: nil if it is trained with, or unknown

@@ -367,13 +367,14 @@ func TestConfOfExamples(t *testing.T) {
 	}
 }
 
-// TestObjectiveByAnotherName: an objective that a file gives by an alias, as LightGBM's files do, is that of the
-// training also where the label would decide, and an error about it has its line.
+// TestObjectiveByAnotherName: an objective and metrics that a file gives by an alias, as LightGBM's files may, are
+// those of the training, also where the label would decide, and an error about one has its line.
 func TestObjectiveByAnotherName(t *testing.T) {
-	file := params(t, "num_leaves: 7\napplication: l1\n")
-	p, _, err := readParams(file, &dataset.LabelInfo{Kind: dataset.Regression}, func(string) {})
-	if err != nil || p.Objective != "regression_l1" {
-		t.Errorf("application: l1 gives the objective %q and error %v, want regression_l1", p.Objective, err)
+	file := params(t, "metrics: [mae, rmse]\napplication: l1\n")
+	p, metrics, err := readParams(file, &dataset.LabelInfo{Kind: dataset.Regression}, func(string) {})
+	if err != nil || p.Objective != "regression_l1" || metrics[0].Name != "mae" {
+		t.Errorf("application: l1 and metrics: [mae, rmse] give the objective %q, the metrics %v and error %v, want "+
+			"regression_l1 and mae first", p.Objective, metrics, err)
 	}
 	classes := &dataset.LabelInfo{Kind: dataset.Classes, Classes: []string{"a", "b"}}
 	_, _, err = readParams(file, classes, func(string) {})

@@ -253,22 +253,18 @@ func readParams(file string, label *dataset.LabelInfo, note func(string)) (gbt.P
 		}
 	}
 
-	// "metric" is Coppice's own key; all others are the trainer's.
-	names, err := metricNames(values["metric"])
+	// The metric is not the trainer's; all other parameters are.
+	metricKey := keyOf(values, "metric")
+	names, err := metricNames(values[metricKey])
 	if err != nil {
-		return gbt.Params{}, nil, at(doc, "metric", err)
+		return gbt.Params{}, nil, at(doc, metricKey, err)
 	}
-	delete(values, "metric")
+	delete(values, metricKey)
 
-	// Without an objective in the file, under any of its names, the label decides.
-	objectiveKey := ""
-	for name := range values {
-		if gbt.CanonicalName(name) == "objective" {
-			objectiveKey = name
-		}
-	}
-	if objectiveKey == "" && label.Kind != dataset.Binary {
-		values["objective"] = objectives[label.Kind]
+	// Without an objective in the file, the label decides.
+	objectiveKey := keyOf(values, "objective")
+	if _, given := values[objectiveKey]; !given && label.Kind != dataset.Binary {
+		values[objectiveKey] = objectives[label.Kind]
 	}
 
 	params, err := gbt.ParseParams(values)
@@ -292,8 +288,8 @@ func readParams(file string, label *dataset.LabelInfo, note func(string)) (gbt.P
 		return params, nil, at(doc, objectiveKey, err)
 	}
 	if n := len(label.Classes); n > 0 && params.NumClass != 1 && params.NumClass != n {
-		return params, nil, at(doc, "num_class", fmt.Errorf("num_class is %d, and the label has %d classes",
-			params.NumClass, n))
+		return params, nil, at(doc, keyOf(values, "num_class"), fmt.Errorf("num_class is %d, and the label has %d "+
+			"classes", params.NumClass, n))
 	} else if n > 0 {
 		params.NumClass = n
 	}
@@ -314,12 +310,23 @@ func readParams(file string, label *dataset.LabelInfo, note func(string)) (gbt.P
 			err = m.CheckObjective(params.Objective)
 		}
 		if err != nil {
-			return params, nil, at(doc, "metric", err)
+			return params, nil, at(doc, metricKey, err)
 		}
 		metrics = append(metrics, m)
 	}
 
 	return params, append(metrics, metric.Standard(params.Objective)...), nil
+}
+
+// keyOf returns the name by which values, as gbt.ReadParams returns them, have a parameter: its canonical name, an
+// alias or, if they do not have it, the canonical name.
+func keyOf(values map[string]any, canonical string) string {
+	for name := range values { // at most one is the parameter's: ReadParams refuses a second
+		if gbt.CanonicalName(name) == canonical {
+			return name
+		}
+	}
+	return canonical
 }
 
 // objectives are those of labels that are not binary, which is the trainer's default.
