@@ -75,7 +75,7 @@ var ErrNoRows = problem.New(problem.Input, "no rows")
 // Select returns the rows of a part: a whole split, or those of some folds. Bins are not copied: with folds, a Subset
 // says which rows of the split are meant. Train's rows get no weights if these only correct for sampled negatives, and
 // groups of their own in each copy (groupsByCopy). With part.Once, and without folds, only the first copy of train is
-// returned. The error wraps ErrNoRows if there are none.
+// returned. The error wraps ErrNoRows if there is no such split, or none of its rows is in the folds.
 func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 	s := t.ds.Split(part.Split)
 	if s == nil {

@@ -43,7 +43,8 @@ func JoinedBytes(rows, features int, ranked bool) int64 {
 	return int64(rows) * int64(each)
 }
 
-// CheckGroups reports an error that wraps ErrScheme if train has no groups or a group's rows are in several folds.
+// CheckGroups reports an error that wraps ErrScheme if train has no groups, or a row is in another fold than follows
+// from its group's hash: then the group's rows would be in several folds.
 func (t *Table) CheckGroups() error {
 	s := t.ds.Split(dataset.TrainSplit)
 	if s == nil || s.Group == nil {

@@ -243,10 +243,12 @@ func TestOnePollerReadsForAllViewers(t *testing.T) {
 		})
 	}
 	t.Logf("%d requests in %d seconds, 100 tasks that send a heartbeat every second", asked[3], seconds)
-	const round = 150 // requests, at most: how many beats one sees is not the same twice
+	// What one reading requests at most, the new heartbeats among it. How many are new is not the same twice, so three
+	// viewers may cause that many requests more.
+	const round = 150
 	if asked[1] == 0 || asked[3] > asked[1]+round {
-		t.Errorf("one viewer takes %d requests in %d seconds, three take %d; expected no more", asked[1], seconds,
-			asked[3])
+		t.Errorf("one viewer takes %d requests in %d seconds, three take %d; want some, and at most %d more", asked[1],
+			seconds, asked[3], round)
 	}
 }
 

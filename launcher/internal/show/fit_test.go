@@ -113,7 +113,8 @@ func TestNewFit(t *testing.T) {
 }
 
 // TestWithoutFeatures: a fit says what a model without features scores by its metric: rows in random order for ndcg@10,
-// the mean for rmse and mae. If that is better than the model, as for rmse here, it says so.
+// the mean for rmse and mae. If that is better than the model, as for rmse here, it says so. It also prints the
+// parameters that are not at their defaults: the objective, but not num_leaves of 31.
 func TestWithoutFeatures(t *testing.T) {
 	const better = "; better than this model, which has learned nothing that holds on test rows"
 	for by, want := range map[string]string{"ndcg@10": "rows in random order: ndcg@10 0.5",
@@ -128,7 +129,7 @@ func TestWithoutFeatures(t *testing.T) {
 		f := show.NewFit(&draft.Draft{}, p, st,
 			&page.Sweep{Winner: &page.Winner{Tested: &metric.Tested{Alone: map[string]float64{by: 0.5}}}})
 		show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Fitted(f)
-		for _, want := range []string{want[:14], "objective=lambdarank"} {
+		for _, want := range []string{want[:14], "objective=lambdarank"} { // the rest of the text is wrapped
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("got %s\nwant %s", out.String(), want)
 			}

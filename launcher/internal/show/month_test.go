@@ -28,7 +28,8 @@ func TestMonthIn80Columns(t *testing.T) {
 		if !strings.Contains(out.String(), "│ why") || !strings.Contains(text, "2026-11-23") ||
 			!strings.Contains(text, "worse than version") || strings.Contains(text, "clicks@") != whole ||
 			strings.Contains(text, "7 <1 day first") != whole || !strings.Contains(text, "2026-11-22 03:15") {
-			t.Errorf("%d columns: got\n%s\nwant the night, and why", width, out.String())
+			t.Errorf("%d columns: got\n%s\nwant both nights and their reasons, and datasets and ages: %t", width,
+				out.String(), whole)
 		}
 	}
 }

@@ -132,7 +132,9 @@ func TestMissingMachinesAreTold(t *testing.T) {
 		v.Show(sweep.Board{}, sweepview.Snapshot{Job: job})
 	}
 	v.Close()
-	if text := out.String(); strings.Count(text, "no room") != 1 || strings.Count(text, "training has begun") != 1 {
-		t.Errorf("shown: %q, want once that there is no room, and once that training has begun", text)
+	for _, want := range []string{"no room", "no quota", "training has begun"} {
+		if strings.Count(out.String(), want) != 1 {
+			t.Errorf("shown: %q, want %q once", out.String(), want)
+		}
 	}
 }

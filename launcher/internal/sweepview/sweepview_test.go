@@ -129,7 +129,7 @@ func TestWhoHoldsATrial(t *testing.T) {
 }
 
 // TestASnapshotOfFolds: a snapshot of a cross-validated sweep counts configurations by state and names the best one,
-// the first on the board. It also says what holds a task up.
+// the first on the board. A state that it does not know counts as open. It also says what holds a task up.
 func TestASnapshotOfFolds(t *testing.T) {
 	store, p := world(t)
 	s := must.Get(sweepview.Open(t.Context(), store, p.Sweep))(t)
@@ -204,7 +204,6 @@ func TestOpen(t *testing.T) {
 // not started.
 func TestTheFinalTrainingIsNoTrial(t *testing.T) {
 	store, p := world(t)
-	p.Base = sweep.Params{"num_leaves": 31.0}
 	p.Trials[4].Refit, p.Spec.Final = true, &sweep.Final{Rows: sweep.FinalAll}
 	put(t, store, sweep.Names(p.Sweep).Plan(), p)
 	for i := range 4 {
@@ -238,7 +237,7 @@ func TestFewerMachinesTakeLonger(t *testing.T) {
 // are left. With eight tasks each step takes one trial's time, and the second waits for the first: 20 s.
 func TestLeftOfASelection(t *testing.T) {
 	store, p := world(t)
-	p.Sizing.Tasks, p.Base = 8, sweep.Params{"num_leaves": 31.0}
+	p.Sizing.Tasks, p.Base = 8, sweep.Params{"num_leaves": 31.0} // a plan with open trials must have Base
 	p.Spec.Search.Features = &sweep.Features{Try: sweep.TryForward, Groups: map[string][]string{"a": {"x"}, "b": {"y"},
 		"c": {"z"}}}
 	p.Trials = append(p.Trials, sweep.Trial{Number: 5})
