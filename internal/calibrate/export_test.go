@@ -60,6 +60,7 @@ func readGolden(t *testing.T) (golden, map[string][]float64) {
 	return g, columns
 }
 
+// narrow converts a column of a file to the type of labels and weights.
 func narrow(v []float64) []float32 {
 	out := make([]float32, len(v))
 	for i := range v {

@@ -48,6 +48,7 @@ func parseColumns(text string) (ColumnList, error) {
 	return numbered(slices.Compact(numbers)), nil
 }
 
+// columnNumber parses the number of a column, counted from 0 and less than 2^31.
 func columnNumber(word string) (int, error) {
 	n, err := strconv.ParseUint(word, 10, 31)
 	if err != nil {

@@ -567,6 +567,8 @@ func TestCrossEntropyOfQuery(t *testing.T) {
 	}
 }
 
+// rankGradients returns the gradient of each row at the scores of the objective's last prepare; the score that is passed
+// here does not count.
 func rankGradients(o objective, rows int) []float64 {
 	all := make([]float64, rows)
 	for r := range all {

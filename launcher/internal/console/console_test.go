@@ -45,6 +45,7 @@ func (c *counted) Open(ctx context.Context, name string, r blob.Range) (io.ReadC
 	return c.Store.Open(ctx, name, r)
 }
 
+// List counts each page of 1000 names once it is begun, and a listing without names as one.
 func (c *counted) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
 	return func(yield func(blob.Attrs, error) bool) {
 		n := 0

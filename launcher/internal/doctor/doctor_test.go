@@ -417,6 +417,7 @@ func (f *fake) Enabled(context.Context, []string) ([]string, error) {
 	return f.enabled, f.errs["Enabled"]
 }
 
+// Held holds all permissions but the denied one; a missing resource is an error.
 func (f *fake) Held(_ context.Context, r cloud.Resource, permissions []string) ([]string, error) {
 	if f.missing[r.Name] {
 		return nil, fmt.Errorf("held: %w", cloud.ErrNotThere)
