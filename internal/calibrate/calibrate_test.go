@@ -126,8 +126,8 @@ func TestCalibratesTheMean(t *testing.T) {
 	}
 }
 
-// TestOrderAndUnitOfWeightsDoNotMatter: the same rows in another order, or with all weights multiplied, give the same
-// calibrator.
+// TestOrderAndUnitOfWeightsDoNotMatter: the same rows in another order, with all weights multiplied by 1,024, give the
+// same calibrator, and so do weights of 7, or of 1, as none. Those of 1 give the same bytes.
 func TestOrderAndUnitOfWeightsDoNotMatter(t *testing.T) {
 	r := seeded(t)
 	raw, label, weight := rows(r, 2000, 1)
@@ -179,7 +179,8 @@ func TestRowsOfWeightZeroDoNotCount(t *testing.T) {
 	}
 }
 
-// TestSameBytesWhateverTheProcessors: calibrators have the same bytes for any number of processors.
+// TestSameBytesWhateverTheProcessors: calibrators have the same bytes for any number of processors. The rows are three
+// blocks (blockRows), which as many goroutines add up.
 func TestSameBytesWhateverTheProcessors(t *testing.T) {
 	raw, label, weight := rows(seeded(t), 70_000, 0)
 	run := func(processors int) string {

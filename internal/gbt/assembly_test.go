@@ -108,6 +108,7 @@ func TestGradientsEqualGo(t *testing.T) {
 	weight[17] = 0
 	for _, w := range [][]float32{nil, weight} {
 		for _, class := range [][2]float64{{1, 1}, {1, 17.25}, {0.3, 1}} {
+			// All rows, none, one, some that begin and end within vectors of eight, and as many as a call takes.
 			for _, part := range [][2]int{{0, n}, {0, 0}, {3, 4}, {5, 13}, {1, n - 1}, {0, 4096}, {0, pieceOfRows},
 				{7, pieceOfRows + 8}} {
 				heaviest := 3 * max(class[0], class[1]) // |gradient| is less, and the hessian at most a quarter of it
@@ -292,7 +293,8 @@ func TestProbability(t *testing.T) {
 	}
 }
 
-// TestDraws: drawRows draws as many rows as wanted, and leaves both the drawn and the other rows in order.
+// TestDraws: drawRows draws as many rows as wanted, and leaves both the drawn and the other rows in order. Rows are
+// every third number, so that a row is not taken for its place.
 func TestDraws(t *testing.T) {
 	for _, n := range []int{1, 2, 17, 100, 5000} {
 		for _, want := range []int{0, 1, 2, n / 10, n / 2, n - 1, n} {
@@ -314,7 +316,8 @@ func TestDraws(t *testing.T) {
 	}
 }
 
-// TestPartitionEqualsGo: rows are divided by assembly as by Go, in the same order.
+// TestPartitionEqualsGo: rows are divided by assembly as by Go, in the same order, for columns around the 16 rows of a
+// vector and the rows of a call, all, half or a tenth of their rows, and no, some or all bins on the left.
 func TestPartitionEqualsGo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for _, n := range []int{1, 3, 4, 15, 16, 17, 64, 100, 5000, pieceOfRows, 2*pieceOfRows + 35} {
@@ -425,7 +428,8 @@ func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 	saySkipped(t, hasVectors())
 }
 
-// TestAddScoresEqualsRowByRow: addPredictions adds to each row what walking it down each tree gives.
+// TestAddScoresEqualsRowByRow: addPredictions adds to each row what walking it down each tree gives, for trees of 2 to
+// 300 leaves, and for all rows, many, few or one.
 func TestAddScoresEqualsRowByRow(t *testing.T) {
 	long(t)
 	d := randomTable(tableSpec{rows: 2*window + 1234, numerical: 5, categorical: 3, bins: 200, missing: 0.1, seed: 21})

@@ -11,7 +11,8 @@ type frequentBins struct {
 // frequentSample is how many rows, evenly spaced, decide which bin is the most frequent. It affects only speed.
 const frequentSample = 2048
 
-// findFrequentBins finds each feature's most frequent bin; of equal ones, the first.
+// findFrequentBins finds each feature's most frequent bin; of equal ones, the first. For a worker of a team that has no
+// rows, shares are 0/0, NaN, with which chooseWay does not choose waySparse.
 func findFrequentBins(d *Data) frequentBins {
 	n := len(d.Features)
 	frequent := frequentBins{bin: make([]byte, (n+63)&^63), share: make([]float64, n)}

@@ -124,7 +124,8 @@ type buffers struct {
 	indexes   []uint16
 }
 
-// newBuffers returns buffers for groups of rows of width features. The vectors may write 64 bytes beyond the last row's.
+// newBuffers returns buffers for groups of rows of width features. The vectors may write 64 bytes beyond the last
+// row's.
 func newBuffers(width int) *buffers {
 	b := &buffers{bytes: make([]byte, pickRows*width+64), indexes: make([]uint16, pickRows*rowIndexes)}
 	for i := range b.order {

@@ -489,12 +489,14 @@ func plainLambdas(d *table, raw []float64, p Params, gain []float64) map[uint32]
 	out := map[uint32][2]float64{}
 	grade := func(r uint32) int { return int(d.Label[r]) }
 	for _, rows := range byQuery {
+		// The best possible DCG: of the rows in the order of their grades, down to the truncation level.
 		best := 0.0
 		ideal := slices.Clone(rows)
 		slices.SortFunc(ideal, func(a, b uint32) int { return grade(b) - grade(a) })
 		for i, r := range ideal[:min(p.TruncationLevel, len(ideal))] {
 			best += gain[grade(r)] / math.Log2(float64(i+2))
 		}
+		// All pairs of which a has the higher grade and one is above the truncation level, in the order of the scores.
 		sorted := slices.Clone(rows)
 		slices.SortStableFunc(sorted, func(a, b uint32) int { return cmp.Compare(raw[b], raw[a]) })
 		sum := 0.0
@@ -517,6 +519,7 @@ func plainLambdas(d *table, raw []float64, p Params, gain []float64) map[uint32]
 				sum += 2 * lambda
 			}
 		}
+		// Scale the query's gradients, and weigh its rows.
 		factor := 1.0
 		if p.LambdarankNorm && sum > 0 {
 			factor = math.Log2(1+sum) / sum
@@ -567,8 +570,8 @@ func TestCrossEntropyOfQuery(t *testing.T) {
 	}
 }
 
-// rankGradients returns the gradient of each row at the scores of the objective's last prepare; the score that is passed
-// here does not count.
+// rankGradients returns the gradient of each row at the scores of the objective's last prepare; the score that is
+// passed here does not count.
 func rankGradients(o objective, rows int) []float64 {
 	all := make([]float64, rows)
 	for r := range all {

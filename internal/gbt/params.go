@@ -175,7 +175,7 @@ func overlay(m map[string]any) (Params, error) {
 			if err := other.checkFixed(m[key]); err != nil {
 				return p, &ParamError{key, err.Error()}
 			}
-			continue
+			continue // it changes nothing, so a second name of it does no harm
 		}
 		if s == nil {
 			return p, &ParamError{key, "there is no such training parameter" + suggestParam(key)}

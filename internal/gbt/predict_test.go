@@ -35,7 +35,8 @@ var oddNumbers = []float64{
 var oddCategories = []float64{0, math.Copysign(0, -1), -0.5, -1, 0.99, 31, 32, 63.5, 64, 1 << 14, 1<<31 - 0.5, 1 << 31,
 	1 << 32, 1e300, math.NaN(), math.Inf(1), math.Inf(-1)}
 
-// randomForest returns a model of random trees, whose thresholds are taken from a few values for each feature.
+// randomForest returns a model of random trees, whose thresholds are taken from s.bounds values for each feature.
+// Unless it is plain, a third of these are odd numbers.
 func randomForest(rng *rand.Rand, s forestSpec) *Model {
 	m := &Model{Objective: "regression", FeatureNames: make([]string, s.features),
 		FeatureInfos: make([]string, s.features)}

@@ -127,6 +127,8 @@ func (r *reference) train() *Model {
 	if err != nil {
 		panic(err)
 	}
+
+	// By output, the initial constant and the rows' scores, which begin there.
 	var biases []float64
 	var scores [][]float64
 	for _, obj := range each {
@@ -135,11 +137,13 @@ func (r *reference) train() *Model {
 	}
 	for _, obj := range each {
 		if c, ok := obj.(*class); ok {
-			c.raw = scores
+			c.raw = scores // a softmax takes those of all classes
 		}
 	}
 	m := &Model{Objective: each[0].String(), Params: r.said.parameterLines(r.d.Features)}
 	m.FeatureNames, m.FeatureInfos = describe(r.d.Features)
+
+	// Grow a tree of each output per round. If trees are not sampled, a round without a split ends the training.
 	sampled := r.p.FeatureFraction < 1 || r.p.FeatureFractionByNode < 1 || r.p.ExtraTrees ||
 		r.p.bags()
 	for round, roundsWithoutSplit := 0, 0; round < r.p.NumIterations && roundsWithoutSplit < maxRoundsWithoutSplit &&
@@ -182,7 +186,7 @@ func (r *reference) train() *Model {
 		roundsWithoutSplit = 0
 		m.Trees = append(m.Trees, grown...)
 	}
-	if len(m.Trees) == 0 {
+	if len(m.Trees) == 0 { // no split at all: the model is a constant
 		for _, bias := range biases {
 			m.Trees = append(m.Trees, constantTree(bias))
 		}
@@ -331,7 +335,7 @@ func (r *reference) grow(rows []uint32) *refTree {
 	if len(r.leaves) == 1 {
 		return nil
 	}
-	for i := range r.leaves {
+	for i := range r.leaves { // a leaf's number is its place
 		l := &r.leaves[i]
 		t.LeafValue = append(t.LeafValue, r.value(l))
 		t.LeafWeight = append(t.LeafWeight, float64(l.sum.h)*r.pack.h1)
@@ -340,12 +344,12 @@ func (r *reference) grow(rows []uint32) *refTree {
 	return t
 }
 
-// split carries out the best split of leaf i.
+// split carries out the best split of leaf i: the left child takes its place, the right one comes last.
 func (r *reference) split(t *refTree, i int) {
 	parent := r.leaves[i]
 	best := &parent.best
 	node := len(t.Feature)
-	if parent.parent >= 0 {
+	if parent.parent >= 0 { // the node above points at the leaf; now at the new node
 		if parent.isLeft {
 			t.Left[parent.parent] = node
 		} else {

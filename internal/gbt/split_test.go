@@ -132,7 +132,8 @@ func TestBestOfFeatures(t *testing.T) {
 	}
 }
 
-// realGain is the gain of one split by LightGBM's formulas, in real units; 0 if it is not allowed.
+// realGain is the gain, by LightGBM's formulas and in real units, of the split that sends the bins up to at left, and
+// the missing ones if withMissing; 0 if it is not allowed. missing is the bin of missing values, -1 if there is none.
 func realGain(h histogram, pack packing, p *Params, total sums, rows, at int, withMissing bool, missing int) float64 {
 	var left sums
 	for b := 0; b <= at; b++ {

@@ -34,11 +34,11 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	inline  = regexp.MustCompile("`([^`]*)`")
-	comment = regexp.MustCompile(`\s#.*|[|;&"].*`)
-	verb    = regexp.MustCompile(`^[a-z]+$`)
-	flag    = regexp.MustCompile(`(?:^| )(--[a-z][a-z-]*)`)
-	other   = regexp.MustCompile(`^\s*(?:bin/)?(?:launcher|task|aggregator|localemu) [a-z]+`)
+	inline  = regexp.MustCompile("`([^`]*)`")                                                 // code in a sentence
+	comment = regexp.MustCompile(`\s#.*|[|;&"].*`)                                            // the rest of a line
+	verb    = regexp.MustCompile(`^[a-z]+$`)                                                  // registry, show
+	flag    = regexp.MustCompile(`(?:^| )(--[a-z][a-z-]*)`)                                   // --dataset
+	other   = regexp.MustCompile(`^\s*(?:bin/)?(?:launcher|task|aggregator|localemu) [a-z]+`) // an older name
 )
 
 // TestPagesNameCommands: the program knows every command and flag that a page of the project tells a reader to type, by
@@ -125,6 +125,7 @@ func code(page string) (lines []string) {
 			language = ""
 		case language == "```python":
 		case language != "" || strings.HasPrefix(line, "    "):
+			// Blanks for marks, so that a command in quotes or brackets is found.
 			lines = append(lines, strings.NewReplacer(`"`, " ", "`", " ", "(", " ").Replace(line))
 		default:
 			prose = append(prose, line)
