@@ -105,7 +105,9 @@ func (d *Doctor) checkDataset(ctx context.Context, ref string) *dataset.Manifest
 	switch {
 	case problem.Is(err, problem.NotFound):
 		d.add("dataset", Problem, ref, stage, "it is not staged")
-	case problem.Is(err, problem.Damaged) || problem.Is(err, problem.Conflict) || problem.Is(err, problem.Input):
+	case problem.Is(err, problem.Conflict): // of another build, which staging does not overwrite
+		d.add("dataset", Problem, ref, "", "%v", err)
+	case problem.Is(err, problem.Damaged) || problem.Is(err, problem.Input):
 		d.add("dataset", Problem, ref, stage, "%v", err)
 	case err != nil:
 		d.addUnchecked("dataset", ref, err)
