@@ -12,8 +12,9 @@ func (t *Table) ByTime() bool { return t.ds.Manifest.ByTime() }
 // Level adapts a calibrator to the model m of a final training. judged is the calibrator of the model that was
 // evaluated, fitted to held-out rows. m has been trained on these rows, too, so none are left to fit another one. If
 // rows are split by time, the result keeps the slope of judged and corrects its mean prediction for m, from m's scores
-// of the rows of parts (Calibrator.Level). Otherwise judged is returned as it is. p are m's parameters, which say
-// whether the mean prediction is off because one class weighs more.
+// of the rows of parts (Calibrator.Level). Otherwise judged is returned as it is. parts are held-out rows in the order
+// of time, of which all have weights or none has. p are m's parameters, which say whether the mean prediction is off
+// because one class weighs more.
 func (t *Table) Level(m *gbt.Model, p *gbt.Params, judged *calibrate.Calibrator, threads int, parts ...sweep.Rows) (
 	*calibrate.Calibrator, error) {
 	if !t.ByTime() {

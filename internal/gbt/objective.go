@@ -467,6 +467,7 @@ func (b *binary) init(fromAverage bool) float64 {
 		return 0
 	}
 	var sum [2]float64
+	// The function has no error, and the link keeps one of the team, for which newBooster asks.
 	_ = b.d.eachRow(sum[:], func(r uint32, w float64) error {
 		sum[int(b.d.Label[r])] += w // without its class's weight, as in LightGBM
 		return nil

@@ -146,6 +146,7 @@ func (o *pointwise) mean() float64 {
 // meanOf is the weighted mean of a function of the labels, over all workers' rows.
 func (o *pointwise) meanOf(f func(y float64) float64) float64 {
 	var sums [2]float64
+	// The function has no error, and the link keeps one of the team, for which newBooster asks.
 	_ = o.d.eachRow(sums[:], func(r uint32, w float64) error {
 		sums[0] += float64(w * f(float64(o.d.Label[r])))
 		sums[1] += w
@@ -162,6 +163,7 @@ func logOfMean(o *pointwise) float64 { return exact.Log(o.mean()) }
 // labelQuantile is the quantile of the labels of all workers' rows, at o.quantile.
 func (o *pointwise) labelQuantile() float64 {
 	rows := make([]uint32, 0, o.d.Used())
+	// It returns the function's error, of which there is none.
 	_ = o.d.eachOwnRow(func(r uint32, _ float64) error {
 		rows = append(rows, r)
 		return nil

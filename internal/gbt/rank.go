@@ -27,7 +27,8 @@ func newQueries(d *Data) queries {
 	q := queries{rows: make([]uint32, d.Used()), begin: []int{0}}
 	queryOf := make([]int32, 0, d.Used()) // by position among the used rows, the number of the row's query
 
-	// Count: begin[n+1] is the number of rows of query n.
+	// Count: begin[n+1] is the number of rows of query n. (eachOwnRow returns the function's error, of which there is
+	// none.)
 	_ = d.eachOwnRow(func(r uint32, _ float64) error {
 		n, known := number[d.Group[r]]
 		if !known {

@@ -118,7 +118,7 @@ func (f *FoldCounts) String() string {
 func Counts(wordsAndNumbers ...any) []string {
 	var parts []string
 	for i := 0; i+1 < len(wordsAndNumbers); i += 2 {
-		if n, _ := wordsAndNumbers[i+1].(int); n != 0 {
+		if n, _ := wordsAndNumbers[i+1].(int); n != 0 { // all callers pass ints
 			parts = append(parts, fmt.Sprintf("%d %s", n, wordsAndNumbers[i]))
 		}
 	}

@@ -62,7 +62,7 @@ if early_stopping_round is set). A file that ends in .conf is read as LightGBM's
 	cmd.Flags().BoolVar(&f.noVerify, "no-verify", false, "do not verify the dataset's checksums first")
 	cmd.Flags().BoolVar(&f.noRate, "no-rate", false,
 		"evaluate only the finished model on valid, not every tree (early stopping still does)")
-	_ = cmd.MarkFlagRequired("dataset")
+	_ = cmd.MarkFlagRequired("dataset") // which is a flag
 	return cmd
 }
 
@@ -187,6 +187,7 @@ func openVerified(ctx context.Context, f trainFlags) (*dataset.Dataset, error) {
 // folders below it, as below that of stage --out. It is empty if there is none.
 func versionBelow(folder string) string {
 	for _, below := range []string{"*", filepath.Join("*", "*")} {
+		// A folder whose name is no pattern, for its brackets, only costs the advice.
 		found, _ := filepath.Glob(filepath.Join(folder, below, dataset.ManifestFile))
 		if len(found) > 0 {
 			return "; give the folder of a version, such as " + filepath.Dir(found[0])
