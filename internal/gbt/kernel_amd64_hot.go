@@ -147,7 +147,7 @@ func (k *kernel) newPicker(b *buffers) *picker {
 }
 
 // addChosen is addChosenGo in assembly: for a group of rows it picks the wanted features' bytes into a small table, and
-// then adds all features of that table.
+// then adds all features of that table, whose rows are numbered from 0 (b.order) and in the cache.
 func (k *kernel) addChosen(space *workspace, rows []uint32) {
 	if !canPickBytes() {
 		k.addChosenGo(space, rows)
@@ -157,7 +157,7 @@ func (k *kernel) addChosen(space *workspace, rows []uint32) {
 	for len(rows) > 0 {
 		n := min(len(rows), pickRows)
 		p.rows = &rows[0]
-		pickBytes(p, n, max(min(ahead, len(rows)-n), 0))
+		pickBytes(p, n, max(min(ahead, len(rows)-n), 0)) // there is no row beyond the last one to prefetch
 		addRows(unsafe.Pointer(&space.words[0]), unsafe.Pointer(&b.bytes[0]), &b.gradients[0], &b.order[0], n, n,
 			len(k.features), int(k.pack.hessianBits))
 		rows = rows[n:]
@@ -318,9 +318,9 @@ func partition(rows, right []uint32, column []byte, left *binSet) int {
 // wordScan holds scanWords's arguments.
 type wordScan struct {
 	hessianBits, hessianMask        int64
-	before                          int64 // the word of what is added to every running sum
-	leastH, rangeH                  int64 // the left side's hessian is leastH to leastH + rangeH
-	totalG, totalH, l2, clearlyLess float64
+	before                          int64   // the word of what is added to every running sum
+	leastH, rangeH                  int64   // the left side's hessian is leastH to leastH + rangeH
+	totalG, totalH, l2, clearlyLess float64 // a gain below clearlyLess x the best one is not looked at closely
 }
 
 // hugeL2 is the largest l2 for which scanWords is used: with a much larger one its products could overflow.
