@@ -262,6 +262,9 @@ func (c *comparison) checkRules(at time.Time) {
 	limit := time.Duration(c.rules.MaxAge)
 	switch {
 	case limit == 0:
+	case c.p.TimeColumn == "" && c.rules.Time != "":
+		c.add(Blocking, CodeStale, c.rules.Time,
+			"contract.max_age is %v, but this column, named under contract.time, has no times tonight", limit)
 	case c.p.TimeColumn == "":
 		c.add(Blocking, CodeStale, "",
 			"contract.max_age is %v, but no column says how old the rows are; name it under contract.time", limit)

@@ -284,6 +284,26 @@ func TestFirstNight(t *testing.T) {
 	}
 }
 
+// TestNightWithoutTimes: a rule about the age of rows blocks a night whose rows have no time. What is said is to name
+// the column under contract.time or, if the spec does, that this column has no times.
+func TestNightWithoutTimes(t *testing.T) {
+	n := stageGood(t, nightstest.Stream{Seed: 3, Rows: 3000}.Night(0), nil)
+	timeless := *n.profile
+	timeless.TimeColumn = ""
+	for named, want := range map[string]string{
+		"":   "but no column says how old the rows are; name it under contract.time",
+		"ts": "but this column, named under contract.time, has no times tonight",
+	} {
+		spec := &dataset.Spec{Contract: dataset.ContractSpec{Time: named, MaxAge: dataset.Duration(time.Hour)}}
+		found := find(t, nights.Request{Night: n.rows, Tonight: &timeless, Spec: spec, At: nightstest.First})
+		if len(found) != 1 || found[0].Code != nights.CodeStale || found[0].Level != nights.Blocking ||
+			found[0].Column != named || !strings.HasSuffix(found[0].Text, want) {
+			t.Errorf("contract.time %q: found %+v, want one stale that blocks, of that column: ... %s", named, found,
+				want)
+		}
+	}
+}
+
 // TestRecordIsReadBack: a record that was written is read back with its findings and a profile to compare with. One
 // that belongs elsewhere, or whose profile contradicts itself, is an error.
 func TestRecordIsReadBack(t *testing.T) {

@@ -24,7 +24,7 @@ type Night struct {
 	Split  []string // split of each sampled row
 	Label  []float32
 	Weight []float32 // nil if all weights are equal
-	// Time is in seconds since 1970, NaN if missing; nil if the table has no column of times. TimeColumn is its name.
+	// Time is in seconds since 1970, NaN if missing; nil if no column has the rows' times. TimeColumn is its name.
 	Time       []float64
 	TimeColumn string
 	// Sample has the raw values of every column read, in the form that a model can predict. Its Row indexes the sampled
@@ -122,7 +122,8 @@ type nightTaker struct {
 	read   []string // names of the columns read
 	label  int      // the label's index in read
 	// notBare says which of the columns read are left out of bare rows: the one that orders the rows, times, ids,
-	// dropped ones, and the one that determines the split unless it is the label or the key of a split by hash.
+	// columns from which nothing can be learnt (WarnDropped), and the one that determines the split unless it is the
+	// label or the key of a split by hash.
 	notBare []bool
 }
 
@@ -143,6 +144,7 @@ func newNightTaker(survey *survey, manifest *dataset.Manifest) *nightTaker {
 	t.stores = make([]store, len(t.read))
 	t.notBare = make([]bool, len(t.read))
 	for i := range t.stores {
+		// Longer texts are no categories, and need only be told apart.
 		t.stores[i].longest, t.stores[i].room = dataset.MaxCategory, int(min(survey.rows, int64(t.take.slots())))
 		// A copied row may have another time and be in another split. So what orders the rows or decides their split
 		// is not part of a bare row, except for the key of a split by hash and the label, by whose classes rows may be
@@ -181,7 +183,7 @@ func (t *nightTaker) addBatch(batch *table.Batch, labels []float32, splits []*sp
 
 	// The split of each row. Every row has one (dealRows), so nothing of the last batch is left.
 	for where, part := range splits {
-		if part == nil {
+		if part == nil { // no row of the table is in this split
 			continue
 		}
 		for _, place := range part.places {
@@ -323,35 +325,63 @@ func (t *nightTaker) finish(ctx context.Context) (*Night, error) {
 	return n, ctx.Err()
 }
 
-// timeShare is the least share of readable times for a column to be taken as the time of the rows: a few may be
-// mistakes.
-const timeShare = 0.99
+const (
+	// timeShare is the least share of a column's present values that have to be times: a few may be mistakes. It is
+	// also the share of all rows in which a column has to have a time to be taken before the columns after it.
+	timeShare = 0.99
+	// leastTimed is the least share of all rows in which a column that the spec does not name has to have a time. When
+	// a click happened, known for 2 % of the rows, is not the time of the rows.
+	leastTimed = 0.5
+)
 
-// findTimes sets the time of each sampled row from the first column that holds times in nearly every row. Columns that
-// the spec names as times come first, then all others in the table's order. A column that the spec names may hold
-// numbers, too.
+// findTimes sets the time of each sampled row, if a column has it. These are tried in turn:
+//
+//   - contract.time, if the spec has it: then no other column is tried, also if tonight it holds no times;
+//   - label.at, and the column that orders or splits the rows;
+//   - the table's first column with a time in nearly every row;
+//   - the table's first column with a time in half of the rows.
+//
+// A column that the spec names may hold numbers instead of times, and be missing in any number of rows.
 func (n *Night) findTimes(ctx context.Context, spec *dataset.Spec) {
-	named := []string{spec.Contract.Time, spec.Label.At, spec.TimeColumn()}
+	named, others := []string{spec.Label.At, spec.TimeColumn()}, n.Sample.Names
+	if spec.Contract.Time != "" {
+		named, others = []string{spec.Contract.Time}, nil
+	}
 	columns := make(map[string]*dataset.Values, len(n.Sample.Names))
 	for i, name := range n.Sample.Names {
 		columns[name] = &n.Sample.Columns[i]
 	}
-	for _, name := range append(named, n.Sample.Names...) {
+
+	for i, name := range append(named, others...) {
 		v := columns[name]
-		if v == nil {
+		if v == nil { // no such key in the spec; those that it has are in the table (assignRoles)
 			continue
 		}
 		if ctx.Err() != nil {
-			return
+			return // finish returns the error
 		}
 
 		x, readable := n.Times(v, timeShare)
-		if readable == 0 && slices.Contains(named, name) {
+		if readable == 0 && i < len(named) {
 			x, readable = n.Numbers(v) // seconds, or any number that grows with time
 		}
-		if readable >= timeShare {
+		if readable < timeShare {
+			continue
+		}
+
+		missing := 0
+		for _, t := range x {
+			if math.IsNaN(t) {
+				missing++
+			}
+		}
+		timed := 1 - float64(missing)/float64(len(x))
+		if i < len(named) || timed >= timeShare {
 			n.Time, n.TimeColumn = x, name
 			return
+		}
+		if timed >= leastTimed && n.Time == nil { // kept unless a later column has times in nearly every row
+			n.Time, n.TimeColumn = x, name
 		}
 	}
 }
