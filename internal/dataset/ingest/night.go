@@ -34,7 +34,8 @@ type Night struct {
 	// Bare are prints of bare rows: rows without their times, without ids of rows and without what determines their
 	// split. A row of test copied into train, or yesterday's row with a new date, differs only in those.
 	Bare Prints
-	// Outside lists the columns that Bare leaves out because of tonight's values; another night may leave out others.
+	// Outside lists the columns that Bare leaves out because of tonight's values, or because contract.time or label.at
+	// names them. The Bare of nights with other ones cannot be compared.
 	Outside []string
 	// Alike has, by sampled row, a hash of its bare contents without the label. A model cannot tell rows with equal
 	// hashes apart.
@@ -162,6 +163,13 @@ func newNightTaker(survey *survey, manifest *dataset.Manifest) *nightTaker {
 	for _, w := range manifest.About.Warnings {
 		if w.Code == WarnIDLike || w.Code == WarnDropped {
 			t.exclude(survey, w.Column)
+		}
+	}
+
+	// Nor are the times that the spec names, which may be numbers, or dropped as features.
+	for _, name := range []string{t.spec.Contract.Time, t.spec.Label.At} {
+		if i, ok := survey.roles.places[name]; ok && !t.notBare[i] {
+			t.exclude(survey, name)
 		}
 	}
 	return t

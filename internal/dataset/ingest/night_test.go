@@ -3,6 +3,7 @@ package ingest
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,5 +65,30 @@ func TestTimeOfRows(t *testing.T) {
 				t.Errorf("%d of %d rows have a time, want %d", have, rows, want)
 			}
 		})
+	}
+}
+
+// TestBareRowsHaveNoTimes: the same rows with new dates are the same bare rows, so that a night can tell that it has
+// last night's rows. That is so for whichever column the spec names as a time, also if it drops it as a feature.
+func TestBareRowsHaveNoTimes(t *testing.T) {
+	for name, spec := range map[string]string{
+		"a feature":     "label: y\n",
+		"contract.time": "label: y\ndrop: [ts]\ncontract: {time: ts}\n",
+		"label.at":      "label: {column: y, at: ts, matures: 1h}\ndrop: [ts]\n",
+		"orders":        "label: y\nencodings: {order: {column: ts}}\n",
+		"splits":        "label: y\nsplit: {by: time, column: ts, train: 0.8, valid: 0.2}\n",
+	} {
+		// Both nights have a row an hour, and then one a day later, as of which all others are old enough for label.at.
+		nightOf := func(month time.Month) *Night {
+			return mustStage(t, spec, csvOf("y,x,ts", 301, func(i int) string {
+				at := time.Date(2026, month, 1, i+i/300*24, 0, 0, 0, time.UTC)
+				return fmt.Sprintf("%d,%d,%s", i/7%2, i*37%101, at.Format(time.RFC3339))
+			})).report.Night
+		}
+		first, second := nightOf(10), nightOf(11)
+		if !slices.Equal(first.Bare, second.Bare) || slices.Equal(first.Prints, second.Prints) {
+			t.Errorf("%s: of rows with other dates, bare ones are the same: %t, and whole ones: %t; want true and false",
+				name, slices.Equal(first.Bare, second.Bare), slices.Equal(first.Prints, second.Prints))
+		}
 	}
 }
