@@ -62,8 +62,10 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 	}
 	s.warnOfOdd(warn)
 
-	// With missing values a constant column still says something: whether there is a value.
-	constant := f.Range != nil && f.Range.Min == f.Range.Max || f.Kind == dataset.Categorical && f.different == 1
+	// With missing values a constant column still says something: whether there is a value. The range is that of all
+	// rows. Categories are those of the sample, so the count of levels has to tell that no other row has another one.
+	constant := f.Range != nil && f.Range.Min == f.Range.Max ||
+		f.Kind == dataset.Categorical && f.different == 1 && s.levels.Levels(1) <= 1
 	if constant && f.MissingBin < 0 {
 		warn(WarnConstant, "every row has the same value; drop the column")
 	}
@@ -311,7 +313,7 @@ func splitWarnings(manifest *dataset.Manifest, learnt []bool) []dataset.Warning 
 			few += fmt.Sprintf(", %s %d", s.Name, rows)
 		}
 
-		if manifest.Label.Kind != dataset.Binary {
+		if manifest.Label.Kind != dataset.Binary { // others have no positive rows
 			continue
 		}
 		// Warn if the share is more than half as much again as train's, or more than a third less, and the difference
