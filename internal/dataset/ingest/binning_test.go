@@ -71,9 +71,9 @@ func TestSamplerIsFairAndStable(t *testing.T) {
 	}
 }
 
-// TestLongTextsAreOthers: a text longer than a category may be is never a category, but counts as one of the others,
-// and long texts are told apart. Of column s, a third of the texts has just the allowed length and a third one byte
-// more. Column id has a long text of its own in each row.
+// TestLongTextsAreOthers: a text longer than a category may be is never a category, but counts as one of the others.
+// Long texts are told apart, and the sample of raw rows has them whole. A third of the texts of column s has just the
+// allowed length, a third one byte more, and a third is short. Column id has a long text of its own in each row.
 func TestLongTextsAreOthers(t *testing.T) {
 	long := strings.Repeat("x", dataset.MaxCategory)
 	csv := csvOf("y,s,id", 600, func(i int) string {
@@ -82,19 +82,19 @@ func TestLongTextsAreOthers(t *testing.T) {
 	s := mustStage(t, "label: y\nencodings: none\n", csv)
 	if f := s.feature(t, "s"); len(f.Categories) != 2 || f.Categories[0] != "short" || f.Categories[1] != long ||
 		f.OtherBin != 2 {
-		t.Errorf("%d categories, other_bin %d; want short and the long one, and other_bin "+
-			"2", len(f.Categories), f.OtherBin)
+		t.Errorf("s: %d categories, other_bin %d; want two, as frequent as each other and so in the order of texts: "+
+			"short and then the long one, and other_bin 2", len(f.Categories), f.OtherBin)
 	}
 
-	// The first rows have the long category, the longer text, which is one of the others, and the short category.
+	// Row 0 has the long category, row 1 the longer text, which is one of the others, and row 2 the short category.
 	if column := s.Split("train").Columns[0]; column[0] != 1 || column[1] != 2 || column[2] != 0 {
 		t.Errorf("the bins begin with %v, want 1, 2 and 0", column[:3])
 	}
 	if f := s.feature(t, "id"); len(f.Categories) != 0 || f.Bins != 1 {
-		t.Errorf("%d categories of long ids, want none", len(f.Categories))
+		t.Errorf("id: %d categories, %d bins; want none, and one bin for all texts", len(f.Categories), f.Bins)
 	}
 	if got := codes(s); !slices.Contains(got, "id_like id") {
-		t.Errorf("the warnings are %v, want that id looks like one", got)
+		t.Errorf("the warnings are %v, want id_like of id: 600 long texts are told apart", got)
 	}
 	if v := s.sample(t).Column("s"); v.Text[1] != long+"y" {
 		t.Errorf("the sample's second text has %d bytes, want the %d of the table", len(v.Text[1]), len(long)+1)
@@ -228,9 +228,12 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestKeysOfClassesAreLearntOnce: with several classes, each has a table of the same ids. The search for keys must see
-// the statistics of these ids once: no two columns that the learner gets are equal.
+// TestKeysOfClassesAreLearntOnce: with several classes, site has a table for each class with a rate, and so has zip. A
+// search for keys is for one class at a time. It computes the rate of that class and the count for each key that it is
+// given, so the keys of two tables of site would give the same two columns twice. No two columns that the learner gets
+// are equal.
 func TestKeysOfClassesAreLearntOnce(t *testing.T) {
+	// 50 sites, 40 zips and 6 classes, independent of each other: so two columns are equal only if they are of one key.
 	b := csvOf("site,zip,y", 4000, func(i int) string {
 		h := encode.Mix(uint64(i))
 		return fmt.Sprintf("s%d,z%d,c%d", h%50, h>>8%40, h>>16%6)
@@ -248,7 +251,7 @@ func TestKeysOfClassesAreLearntOnce(t *testing.T) {
 					}
 				}
 			}
-			return make([]float64, len(l.Label)), nil
+			return make([]float64, len(l.Label)), nil // any scores do: what the search makes of them is not looked at
 		}})
 	if err != nil || calls == 0 {
 		t.Errorf("staging asked the learner %d times, error %v; want at least once, and no error", calls, err)
@@ -406,10 +409,9 @@ func TestUnripeRowsAreLeftOut(t *testing.T) {
 			if cut.Manifest.About.Unripe != nil {
 				t.Errorf("without matures the manifest says %+v, want nothing", cut.Manifest.About.Unripe)
 			}
-			if n := all.report.Night; n.Table != rows-late || n.TimeColumn != "ts" && name != "by hash" &&
-				name != "stated" {
-				t.Errorf("the night has %d rows and times of %q; want all but the late ones, and "+
-					"ts", n.Table, n.TimeColumn)
+			if n := all.report.Night; n.Table != rows-late || n.TimeColumn != "ts" {
+				t.Errorf("the night has %d rows and times of %q; want %d, all but the late ones, and ts", n.Table,
+					n.TimeColumn, rows-late)
 			}
 		})
 	}
@@ -435,7 +437,8 @@ func TestUnripeDependsOnNoOrder(t *testing.T) {
 	}
 }
 
-// TestUnripeRefuses: label.matures is an error if the age of a row cannot be known, and if no row is old enough.
+// TestUnripeRefuses: label.matures is an error if the age of a row cannot be known, and if no row is old enough, or none
+// that has a label.
 func TestUnripeRefuses(t *testing.T) {
 	text := lateTable(500, 490)
 	for name, tc := range map[string]struct{ spec, csv, want string }{
@@ -445,6 +448,10 @@ func TestUnripeRefuses(t *testing.T) {
 		"none is ripe": {"label: {column: y, matures: 1000h, at: ts}\n", text,
 			"no label is final: no row is as old as label.matures, 1000h"},
 		"no such column": {"label: {column: y, matures: 10h, at: tz}\n", text, `column "tz" is not in`},
+		"ripe rows have no label": {"label: {column: y, matures: 10h, at: ts}\n",
+			"y,site,x,ts\n,s1,3,2026-11-01T00:00:00Z\n1,s1,3,2026-11-02T00:00:00Z\n0,s2,4,2026-11-02T01:00:00Z\n",
+			"no row has a final label: 2 rows are younger than label.matures, 10h0m0s, and in all others the label is " +
+				"missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := tryStage(t, tc.spec, []table.File{writeFile(t, "t.csv", tc.csv)}, Options{})

@@ -98,8 +98,8 @@ func (r *ripener) keepRipe(batch *table.Batch) (*table.Batch, error) {
 	return batch.Keep(places), nil
 }
 
-// all reports whether every row seen by the survey was unripe.
-func (r *ripener) all(rows int64) bool { return r != nil && rows == 0 && r.left > 0 }
+// anyLeft reports whether the survey has left out a row because its label is not final.
+func (r *ripener) anyLeft() bool { return r != nil && r.left > 0 }
 
 // Thresholds by which the newest row looks wrong: far fewer rows are unripe than if rows were evenly spread over time.
 const (

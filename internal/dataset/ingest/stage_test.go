@@ -186,8 +186,8 @@ func TestKinds(t *testing.T) {
 // TestKindsOfMixedCells: columns whose cells are not all of one form get the kind that loses nothing. The table has a
 // column of 50 rows for each case.
 func TestKindsOfMixedCells(t *testing.T) {
-	// last gives 49 rows one cell and the last row another; inTurn gives rows the cells in turn.
-	last := func(most, last string) func(row int) string {
+	// allButLast gives 49 rows one cell and the last row another; inTurn gives rows the cells in turn.
+	allButLast := func(most, last string) func(row int) string {
 		return func(row int) string { return []string{most, last}[row/49] }
 	}
 	inTurn := func(cells ...string) func(row int) string {
@@ -200,12 +200,12 @@ func TestKindsOfMixedCells(t *testing.T) {
 		why     dataset.Why
 		missing int64
 	}{
-		{"ids, and one like a float", last("24154600", "623049e6"), dataset.Categorical, dataset.WhyDigits, 0},
-		{"days, and a number", last("2017-01-01", "5"), dataset.Categorical, dataset.WhyText, 0},
+		{"ids, and one like a float", allButLast("24154600", "623049e6"), dataset.Categorical, dataset.WhyDigits, 0},
+		{"days, and a number", allButLast("2017-01-01", "5"), dataset.Categorical, dataset.WhyText, 0},
 		{"numbers and nan", inTurn("1", "nan"), dataset.Numeric, dataset.WhyNumbers, 25},
 		{"texts and nan", inTurn("x", "nan"), dataset.Categorical, dataset.WhyText, 0},
 		{"infinities", inTurn("inf", "-inf", "1e+308"), dataset.Numeric, dataset.WhyNumbers, 0},
-		{"nothing and nan", inTurn("", "NaN"), "", "", 0}, // is no feature
+		{"nothing and nan", inTurn("", "NaN"), "", "", 0}, // no kind: a column without any value is no feature
 	}
 	header, rows := "y", ""
 	for i := range cases {
@@ -240,7 +240,8 @@ func TestKindsOfMixedCells(t *testing.T) {
 }
 
 // TestStageIsDeterministic: the same input gives the same bytes in every file, whatever the number of threads. A table
-// in one file gives the same version as in several, one of which has a single row.
+// in one file gives the same version as in several, one of which has a single row. Usually one thread is compared with
+// five, and under COPPICE_FULL with one again and with two as well.
 func TestStageIsDeterministic(t *testing.T) {
 	rows := randomTable(2, 5000)
 	lines := strings.SplitAfter(rows, "\n")
@@ -248,9 +249,9 @@ func TestStageIsDeterministic(t *testing.T) {
 	three := []table.File{writeFile(t, "1.csv", strings.Join(lines[:1000], "")),
 		writeFile(t, "2.csv", lines[0]+strings.Join(lines[1000:1001], "")),
 		writeFile(t, "3.csv", lines[0]+strings.Join(lines[1001:], ""))}
-	counts := []int{1, 2, 5}
+	threadCounts := []int{1, 2, 5}
 	if testing.Short() || os.Getenv("COPPICE_FULL") == "" {
-		counts = counts[2:]
+		threadCounts = threadCounts[2:]
 	}
 	for name, spec := range randomSpecs {
 		if testing.Short() && name != "hash" && name != "derived" && name != "thinned" {
@@ -258,7 +259,7 @@ func TestStageIsDeterministic(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			want := stageFiles(t, spec, one, Options{Threads: 1})
-			for _, threads := range counts {
+			for _, threads := range threadCounts {
 				got := stageFiles(t, spec, one, Options{Threads: threads})
 				sameFolder(t, want.dir, got.dir)
 			}
@@ -271,7 +272,8 @@ func TestStageIsDeterministic(t *testing.T) {
 	}
 }
 
-// sameFolder fails the test unless folder b has all files of folder a, with the same bytes.
+// sameFolder fails the test unless folder b has all files of folder a, with the same bytes. Folder a has at least the
+// five files of any dataset: the manifest, the sample, and of train the columns, the rows and the labels.
 func sameFolder(t *testing.T, a, b string) {
 	t.Helper()
 	n := 0
@@ -297,7 +299,7 @@ func sameFolder(t *testing.T, a, b string) {
 // every usual spelling of it as an id is missing in a column of categories. Rows with a label of that number are left
 // out.
 func TestNumericTokensInText(t *testing.T) {
-	// Of each six rows one has the number as its label. Of the other five, three have it in x, and two in c.
+	// Of each six rows, the fifth has the number as its label. Of the other five, three have it in x, and two in c.
 	rows := "y,x,c\n"
 	for i := range 60 {
 		rows += []string{"0,-999,a\n", "1,-999.0,-999.0\n", "0,1.5,-999\n", "1,-9990e-1,a\n", "-999.00,3,a\n",
@@ -307,7 +309,7 @@ func TestNumericTokensInText(t *testing.T) {
 	if x := s.feature(t, "x"); x.Kind != dataset.Numeric || x.Missing != 30 || x.Range.Min != 1.5 ||
 		s.Split("train").Columns[0][1] != uint8(x.MissingBin) {
 		t.Errorf("column x: got %+v; want it numeric, with 30 missing values, 1.5 as minimum, and a missing value "+
-			"in row 1", x)
+			"in row 1, which has -999.0", x)
 	}
 	if c := s.feature(t, "c"); c.Kind != dataset.Categorical || c.Missing != 20 ||
 		slices.Contains(c.Categories, "-999.0") {
@@ -322,18 +324,19 @@ func TestNumericTokensInText(t *testing.T) {
 }
 
 // TestStageErrorsNameThePlace: a table or a spec that cannot be staged is an error that names the place: file, line and
-// column, or the key of the spec. Nothing is left behind.
+// column, or the key of the spec. Nothing is left behind. Line 3 of a spec is the first line that a case gives, after
+// those of name and source.
 func TestStageErrorsNameThePlace(t *testing.T) {
 	long(t)
 	const abc = "a,b,y\n1,x,0\n2,y,1\n3,z,0\n"
-	many := func(values ...any) string { // a table with these labels
+	withLabels := func(values ...any) string { // a table with these labels, from line 2 on
 		s := "a,y\n"
 		for i, v := range values {
 			s += fmt.Sprintf("%d,%v\n", i, v)
 		}
 		return s
 	}
-	ids := func(columns int) string { // a table of so many columns of ids, with 50 levels each on 200 rows
+	withIDs := func(columns int) string { // a table of so many columns of ids, with 50 levels each on 200 rows
 		s := ""
 		for i := range columns {
 			s += fmt.Sprintf("c%d,", i)
@@ -354,39 +357,41 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 			`d.yaml:5:11: column "b" is dropped, or splits the rows`},
 		"no key column": {"label: y\nsplit: {by: hash, key: q, train: 1}\n", abc,
 			`d.yaml:4:24: column "q" is not in t.csv`},
-		"too many columns of ids": {"label: y\n", ids(dataset.MaxTables + 1),
+		"too many columns of ids": {"label: y\n", withIDs(dataset.MaxTables + 1),
 			"4097 columns of ids and combinations of them have statistics; 4096 at most"},
 		"nothing left":  {"label: y\ndrop: [a, b]\n", abc, "no column of t.csv is left to be a feature"},
 		"empty":         {"label: y\n", "", "t.csv: the file is empty"},
 		"only a header": {"label: y\n", "a,y\n", "t.csv: the table has no rows"},
 		"no labels":     {"label: y\n", "a,y\n1,\n2,NA\n", "t.csv: the label is missing in every row"},
-		"ragged":        {"label: y\n", abc + "4,5\n", "t.csv:5: 2 fields where the first line has 3"},
-		"text label": {"label: y\n", many("yes", "no", "no", "yes", "no"),
+		"no positive label, negatives left out": {"label: y\nsample: {rows: 100, negatives: 0.000001}\n",
+			withLabels(0, 0, 0), "t.csv: no row is left: all final labels are negative"},
+		"ragged": {"label: y\n", abc + "4,5\n", "t.csv:5: 2 fields where the first line has 3"},
+		"text label": {"label: y\n", withLabels("yes", "no", "no", "yes", "no"),
 			"d.yaml:3:8: label column \"y\" holds text (\"no\", \"yes\"): name the positive value, such as `label: " +
 				"{column: y, positive: \"yes\"}`"},
-		"three values": {"label: y\n", many(0, 1, 2, 1),
+		"three values": {"label: y\n", withLabels(0, 1, 2, 1),
 			"d.yaml:3:8: label column \"y\" holds 0, 1, 2, which is neither 0 and 1 nor a regression: use `label: " +
 				"{column: y, positive: \"2\"}`, `{column: y, above: 0}`, `{column: y, kind: regression}` or " +
 				"`{column: y, kind: classes}`"},
-		"two other values": {"label: y\n", many(1, 2), "holds 1, 2, which is neither 0 and 1"},
-		"one value": {"label: y\n", many(1, 1, 1),
+		"two other values": {"label: y\n", withLabels(1, 2), "holds 1, 2, which is neither 0 and 1"},
+		"one value": {"label: y\n", withLabels(1, 1, 1),
 			"has the same value in every row: there is nothing to predict"},
-		"one text": {"label: y\n", many("a", "a"), "has the same value in every row"},
-		"never positive": {"label: {column: y, positive: maybe}\n", many("yes", "no"),
+		"one text": {"label: y\n", withLabels("a", "a"), "has the same value in every row"},
+		"never positive": {"label: {column: y, positive: maybe}\n", withLabels("yes", "no"),
 			`label column "y" never is "maybe"; it holds "no", "yes"`},
-		"always positive": {"label: {column: y, positive: yes}\n", many("yes", "yes"), "makes every row 1"},
-		"never above":     {"label: {column: y, above: 15}\n", many(1, 2), "makes every row 0"},
-		"third value": {"label: {column: y, positive: yes, negative: no}\n", many("yes", "no", "maybe"),
+		"always positive": {"label: {column: y, positive: yes}\n", withLabels("yes", "yes"), "makes every row 1"},
+		"never above":     {"label: {column: y, above: 15}\n", withLabels(1, 2), "makes every row 0"},
+		"third value": {"label: {column: y, positive: yes, negative: no}\n", withLabels("yes", "no", "maybe"),
 			`t.csv:4: column "y": the label is "maybe", neither positive ("yes") nor negative ("no")`},
-		"above text": {"label: {column: y, above: 15}\n", many(1, 20, "x"),
+		"above text": {"label: {column: y, above: 15}\n", withLabels(1, 20, "x"),
 			`t.csv:4: column "y": the label is "x", not a number`},
-		"regression text": {"label: {column: y, kind: regression}\n", many(1, 20, "x"),
+		"regression text": {"label: {column: y, kind: regression}\n", withLabels(1, 20, "x"),
 			`t.csv:4: column "y": the label is "x", not a number`},
-		"regression constant": {"label: {column: y, kind: regression}\n", many(5, 5),
+		"regression constant": {"label: {column: y, kind: regression}\n", withLabels(5, 5),
 			"has the same value in every row"},
-		"too large": {"label: {column: y, kind: regression}\n", many(5, 1e300),
+		"too large": {"label: {column: y, kind: regression}\n", withLabels(5, 1e300),
 			"does not fit a 32-bit float: correct it, or leave such rows out"},
-		"infinite": {"label: {column: y, above: 15}\n", many(1, 20, "-Infinity"),
+		"infinite": {"label: {column: y, above: 15}\n", withLabels(1, 20, "-Infinity"),
 			`t.csv:4: column "y": the label "-Infinity" does not fit a 32-bit float`},
 		"missing value": {"label: y\nvalues: [a]\n", "a,b,y\n1,1,0\n,1,1\n",
 			`t.csv:3: column "a": the value is missing; it must be a number in every row, as values: lists the ` +
@@ -444,17 +449,17 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 	}
 }
 
-// TestStageLeavesNothingBehind: staging that is cancelled, in any phase, leaves nothing in its folder. In the last
-// phase it may succeed all the same.
+// TestStageLeavesNothingBehind: staging that is cancelled, in any phase but the search, leaves nothing in its folder.
+// In the last phase it may succeed all the same. There is no search without a learner, which this test has not.
 func TestStageLeavesNothingBehind(t *testing.T) {
 	file := writeFile(t, "t.csv", randomTable(3, 20_000))
 	spec := parseSpec(t, randomSpecs["hash"])
-	counts := []int{3, 1}
+	threadCounts := []int{3, 1}
 	if testing.Short() {
-		counts = counts[:1]
+		threadCounts = threadCounts[:1]
 	}
-	for _, phase := range []Phase{PhaseSurvey, PhaseWrite, PhaseChecksum} {
-		for _, threads := range counts {
+	for _, phase := range []Phase{PhaseSurvey, PhaseWrite, PhaseEncode, PhaseChecksum} {
+		for _, threads := range threadCounts {
 			parent := t.TempDir()
 			ctx, cancel := context.WithCancel(context.Background())
 			reached := false
@@ -476,7 +481,7 @@ func TestStageLeavesNothingBehind(t *testing.T) {
 }
 
 // TestStageTarget: a dataset is made in a folder that is new or empty. A folder that holds something, and a file, are a
-// conflict; they stay as they were.
+// conflict. A dataset that is there stays whole.
 func TestStageTarget(t *testing.T) {
 	file := writeFile(t, "t.csv", randomTable(4, 500))
 	parent := t.TempDir()
@@ -529,7 +534,7 @@ func TestLabels(t *testing.T) {
 				t.Errorf("got %s labels %v, %d left out; want %s labels that begin with %v, 24 in all, 16 left out",
 					s.Manifest.Label.Kind, l, s.Manifest.LeftOut, tc.kind, tc.want)
 			}
-			mean := (tc.want[0] + tc.want[1] + tc.want[2]) / 3
+			mean := (tc.want[0] + tc.want[1] + tc.want[2]) / 3 // each of the three comes eight times
 			if got := s.Manifest.Splits[0].LabelMean; math.Abs(got-float64(mean)) > 1e-7 {
 				t.Errorf("mean %v, want %v", got, mean)
 			}
@@ -550,6 +555,7 @@ func TestLabels(t *testing.T) {
 // are.
 func TestEmptyColumnIsLeftOut(t *testing.T) {
 	csv := "a,empty,b,c,y\n" + strings.Repeat("1,,u,3,0\n2,,v,4,1\n", 50)
+	// Encodings are on in the second case. Without b, a column of texts, nothing needs them.
 	for rest, want := range map[string]string{"encodings: none\n": "a b c", "drop: [b]\n": "a c"} {
 		var names []string
 		for _, f := range mustStage(t, "label: y\n"+rest, csv).Manifest.Features {

@@ -113,12 +113,16 @@ func (s *survey) readTable(ctx context.Context, progress func(done, total int64)
 	}
 	if s.rows == 0 {
 		msg := "the table has no rows"
-		switch {
+		switch matures := time.Duration(s.spec.Label.Matures); {
+		case s.labels.thinned > 0:
+			msg = "no row is left: all final labels are negative, and sample.negatives leaves out all of their rows"
+		case s.ripe.anyLeft() && s.labels.missing > 0:
+			msg = fmt.Sprintf("no row has a final label: %d rows are younger than label.matures, %v, and in all others "+
+				"the label is missing", s.ripe.left, matures)
+		case s.ripe.anyLeft():
+			msg = fmt.Sprintf("no label is final: no row is as old as label.matures, %v", matures)
 		case s.labels.missing > 0:
 			msg = "the label is missing in every row"
-		case s.ripe.all(s.rows):
-			msg = fmt.Sprintf("no label is final: no row is as old as label.matures, %v",
-				time.Duration(s.spec.Label.Matures))
 		}
 		return &table.InputError{File: s.source.table.URI(), Msg: msg}
 	}
@@ -169,7 +173,7 @@ func (s *survey) takeSample(batch *table.Batch, splits []uint8, split *dataset.V
 	for i := range batch.Rows {
 		if splits != nil {
 			s.counts[splits[i]]++
-			if splits[i] != 0 {
+			if splits[i] != 0 { // only train is sampled
 				continue
 			}
 		}
