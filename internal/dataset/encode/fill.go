@@ -67,10 +67,10 @@ type filler struct {
 	rowsBefore int // rows in the blocks before seen
 
 	rates     [][]float64 // by key, of the rows asked
-	counts    [][]float64 // by time, by key with a count
-	gaps      [][]float64 // by key with recency
-	numbers   [][]uint32  // by key, the rows' level numbers; 0 is none
-	groupRows [][]uint32  // by group, by key with a count, how many rows of the row's group have its level
+	counts    [][]float64 // in an order by time: by key with a count, of the rows asked
+	gaps      [][]float64 // by key with recency, of the rows asked
+	numbers   [][]uint32  // by key, of the rows asked: 1 + the number of the row's level, or 0 if that is unseen
+	groupRows [][]uint32  // in an order by group: by key with a count, the rows of the row's group that have its level
 	out       [][]uint8   // by feature, except counts of all rows of train, the bins of the rows asked
 	records   []byte      // the bins of the rows asked, as records
 
@@ -111,7 +111,7 @@ func (m *Maker) chains() [][]int {
 
 // beginCopy starts another copy of train: it empties the statistics of the tables and returns to the first block.
 func (f *filler) beginCopy(number int, blocks []place) {
-	f.m.lasts = make([][]float64, len(f.m.tables))
+	f.m.lasts = make([][]float64, len(f.m.tables)) // no row yet; addSeenRow makes them longer
 	for k, t := range f.m.tables {
 		t.resetStatistics()
 		if f.m.c.Keys[k].Recency {
@@ -165,7 +165,7 @@ func (f *filler) processTrain(ctx context.Context, p place) error {
 	}
 
 	f.reportProgress(p.count)
-	if f.m.sorted {
+	if f.m.sorted { // then the block's rows follow each other in their split, too
 		return f.write(0, int(f.asked.row[0]), f.out)
 	}
 	return f.spoolBins()
@@ -189,6 +189,7 @@ func (f *filler) loadSeen() error {
 
 // addRemaining adds the rows that no row of train may see, at the end of a copy, so that the tables have all of train.
 func (f *filler) addRemaining(ctx context.Context) error {
+	// asked must not be the block seen: its place is overwritten below.
 	if f.seen == f.asked && f.other != nil {
 		f.asked, f.other = f.other, nil
 	}
@@ -239,9 +240,13 @@ func (f *filler) processHeldOut(ctx context.Context, p place) error {
 	return f.write(p.pile-f.m.pieces+1, p.first, f.out)
 }
 
-// fillRows computes the statistics of rows from up to to, exclusive, of the block asked, for all keys. Before row
-// from+i, the rows of the block seen from f.next up to f.seenUntil[i] are added to the tables, and after the last row
-// those up to end. If from is to, no statistics are computed, and rows are only added. f.next is not changed.
+// fillRows computes the statistics of rows from up to to, exclusive, of the block asked, for all keys, and bins them
+// into f.out. Before row from+i, the rows of the block seen from f.next up to f.seenUntil[i] are added to the tables,
+// and after the last row those up to end. If from is to, no statistics are computed, and rows are only added. f.next is
+// not changed.
+//
+// A count of all rows of train cannot be binned yet. For it, fillRows leaves the rows' levels in f.numbers and, in an
+// order by group, how many rows of its own group a row has to leave out in f.groupRows.
 func (f *filler) fillRows(from, to, end int) {
 	train := f.asked.place.pile < f.m.pieces
 	dataset.Parallel(f.m.c.Threads, len(f.chains), func(chain int) {
@@ -255,7 +260,8 @@ func (f *filler) fillRows(from, to, end int) {
 	})
 }
 
-// processKey does what fillRows says for key k, batchRows rows at a time. train says that asked is a block of train.
+// processKey does what fillRows says for key k, where from is below to, batchRows rows at a time. train says that asked
+// is a block of train.
 func (f *filler) processKey(k, from, to, end int, train bool) {
 	n := len(f.asked.row)
 	f.rates[k], f.numbers[k] = dataset.Resize(f.rates[k], n), dataset.Resize(f.numbers[k], n)
@@ -274,7 +280,9 @@ func (f *filler) processKey(k, from, to, end int, train bool) {
 	f.addSeen(k, next, end)
 	f.binKey(k, from, to)
 	if train && f.m.layout.group >= 0 && f.m.c.Keys[k].Count {
-		// By group, a block has all rows of its groups, and the rows of one have the same order.
+		// In an order by group, from is 0 and to the end of the block: as there is no delay, a row sees rows of its own
+		// block and all of earlier ones, so no part of the block waits for another. Thus all numbers are those of this
+		// block. The rows of a group have the same sort key, so all of them are in it and follow each other.
 		f.groupRows[k] = countInGroup(f.asked.order, f.numbers[k], f.groupRows[k])
 	}
 }

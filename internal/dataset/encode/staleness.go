@@ -42,7 +42,7 @@ func (s *Search) Staleness(ctx context.Context, horizon float64) (delay, gain fl
 		return 0, 0, err
 	}
 	for _, d := range []float64{reach / 4, reach / 2} {
-		if d <= s.Delay {
+		if d <= s.Delay { // only a longer delay than the present one is worth a comparison
 			continue
 		}
 		after, err := s.lossesOf(ctx, judged, d)

@@ -56,6 +56,9 @@ func switchingLevels(period float64) *Search {
 
 // TestStaleness expects a delay where levels switch within the horizon, so that old statistics mislead: training rows
 // should then see only old labels, too. It expects none where levels never switch, or if there is no usable horizon.
+//
+// The rows to judge by are the last 8,000, of the times 16,000 to 24,000, as far as the horizon reaches. With one of
+// 8,000, delays of 2,000 and 4,000 are tried, in which a third and two thirds of the levels switch.
 func TestStaleness(t *testing.T) {
 	for name, tc := range map[string]struct {
 		period, horizon float64
@@ -180,8 +183,9 @@ func rareLabels(rows, positives int, times func(i int) float64) *Search {
 // have the same label.
 func TestSearchWithoutLabelsToLearn(t *testing.T) {
 	for name, s := range map[string]*Search{
-		"no positive row":      rareLabels(3000, 0, nil),
-		"one positive row":     rareLabels(3000, 1, nil),
+		"no positive row":  rareLabels(3000, 0, nil),
+		"one positive row": rareLabels(3000, 1, nil),
+		// The first 500 rows are the latest, and so held out.
 		"only late rows are 1": rareLabels(3000, 500, func(i int) float64 { return float64(-i) }),
 	} {
 		found, err := s.Run(context.Background())
@@ -199,7 +203,7 @@ func TestSearchWithoutLabelsToLearn(t *testing.T) {
 // TestLaterRows checks for several distributions of times that some rows are held out, some are not, and all held-out
 // rows are later than the others. If all times are equal, there must be random folds instead.
 func TestLaterRows(t *testing.T) {
-	for name, times := range map[string]func(i int) float64{
+	for name, times := range map[string]func(i int) float64{ // of row i of 3,000
 		"even":            func(i int) float64 { return float64(i) },
 		"most on one day": func(i int) float64 { return float64(max(0, i-2400)) },
 		"two days":        func(i int) float64 { return float64(i / 2900) },

@@ -72,7 +72,8 @@ func (r *roles) addDerivers(spec *dataset.Spec, markers *cell.Markers, use func(
 }
 
 // computeColumn returns the derived column of a batch. A value that is not a time is an error that names the row if the
-// spec asked for the column. If it did not, the whole column is missing, and is left out later.
+// spec asked for the column. If it did not, the column is missing in the whole batch, for which dropUseless leaves out
+// the feature.
 func (d *deriver) computeColumn(batch *table.Batch) (dataset.Values, error) {
 	out := dataset.Values{Type: dataset.Float, Float: make([]float64, batch.Rows)}
 	times := make([][]float64, len(d.places))

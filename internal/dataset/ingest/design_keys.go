@@ -197,7 +197,8 @@ func (p *designer) search(options Options) *encode.Search {
 }
 
 // measureWorth measures how much the statistics of each atom, and then of each of the given keys, reduce a model's loss
-// by themselves. Every entry of the result is nil for a label of several classes, for which this cannot be measured.
+// by themselves. Every entry of the result is nil where that cannot be measured: for a label of several classes, with
+// too few rows, and in the other cases in which Worth returns nil.
 func (p *designer) measureWorth(ctx context.Context, keys [][]int, options Options) ([]*float64, error) {
 	var all [][]int
 	for a := range p.atoms {

@@ -64,7 +64,7 @@ func TestFormats(t *testing.T) {
 		texts  []string
 		format dataset.Format
 		kind   dataset.Kind
-		least  float64 // the least value of the column; of dates, in seconds since 1970
+		least  float64 // the least value of the column; of dates, in seconds since 1970, which end 2003 or are in 1990
 		say    string  // part of a warning; "" for any or none
 	}{
 		"thousands":  {[]string{"1,234.50", "999", "12,345,678"}, "number", "numeric", 999, "are read as numbers"},
@@ -161,6 +161,7 @@ func TestFormatsOfJSON(t *testing.T) {
 
 // TestFormatsOfLabels: a label of amounts, $1,200, is read as numbers, as a feature is.
 func TestFormatsOfLabels(t *testing.T) {
+	// What the table calls x is named y here, and is the label.
 	text := strings.ReplaceAll(column("$4.99", "$1,200", "$3"), "y;x", "w;y")
 	s := mustStage(t, "label: {column: y, kind: regression}\ncsv: {delimiter: ;}\n", text)
 	if y := s.Split(dataset.TrainSplit).Label; y[0] != 4.99 || y[1] != 1200 {

@@ -217,8 +217,9 @@ func countUpTo[K comparable](counts map[K]int64, key K, limit int) {
 	}
 }
 
-// parseNumber returns value i as a number; ok is false if it is none. Texts that spell numbers are numbers, as NaN is;
-// digits that are no quantity, such as 007, are not. A truth value is 0 or 1, and a time is no number.
+// parseNumber returns value i as a number; ok is false if it is none. Texts that spell numbers are numbers, also NaN,
+// and also digits that are likely an id, such as 007 and 623049e6. A number beyond the range, such as 1e999, is none. A
+// truth value is 0 or 1, and a time is no number.
 func parseNumber(values *dataset.Values, i int) (x float64, ok bool) {
 	switch values.Type {
 	case dataset.Text:

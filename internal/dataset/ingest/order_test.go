@@ -19,7 +19,7 @@ import (
 )
 
 // orderedTable returns CSV whose rows have a place in time, in column tick as a number and in column at as a time, but
-// are not in that order. part puts every third row into test.
+// are not in that order: 7919 is a prime, so that each place comes once. part puts every third row into test.
 func orderedTable(rows int) string {
 	return csvOf("y,site,tick,at,part", rows, func(i int) string {
 		at := i * 7919 % rows
@@ -66,7 +66,8 @@ func TestOrderRefuses(t *testing.T) {
 }
 
 // TestSampleKeepsWhatIsLeftOut: a column that staging leaves out by itself stays in the sample, since the model of
-// another night may need it. A column that the spec drops is not in it.
+// another night may need it. Here that is tick, which grows with the order of the rows. A column that the spec drops is
+// not in the sample.
 func TestSampleKeepsWhatIsLeftOut(t *testing.T) {
 	s := mustStage(t, "label: y\ndrop: [at]\nsplit: {by: column, column: part}\nencodings: {order: {column: "+
 		"tick}}\nsample: 100\n",
@@ -127,7 +128,7 @@ func TestColumnsThatGoOnWithTime(t *testing.T) {
 func TestSpellingsOfOneID(t *testing.T) {
 	long(t)
 	// The same 50 ids in two columns, one of them near the largest whole number that a float64 holds, in several
-	// spellings.
+	// spellings. flag is true in three spellings, which are one category.
 	write := func(spell func(i, id int) string) string {
 		return csvOf("y,id,big,flag", 6000, func(i int) string {
 			id := encode.Mix(uint64(i)) % 50
@@ -283,11 +284,11 @@ func TestCategoriesOfNumbers(t *testing.T) {
 	text := monthTable(3000)
 	s := mustStage(t, "label: y\nsplit: {by: hash, key: site, train: 0.8, test: 0.2}\n"+
 		"encodings: {columns: {month: categories, share: [rate, categories], day: levels, zip: categories}}\n", text)
-	for name, first := range map[string]string{"month": "7", "share": "0.5", "day": "2026-01-05"} {
+	for name, one := range map[string]string{"month": "7", "share": "0.5", "day": "2026-01-05"} {
 		f := s.feature(t, name)
-		if f.Kind != dataset.Categorical || f.Why != dataset.WhyForced || !slices.Contains(f.Categories, first) {
-			t.Errorf("%s is %s (%s) with categories %q, want categories with %s among them", name, f.Kind, f.Why,
-				f.Categories, first)
+		if f.Kind != dataset.Categorical || f.Why != dataset.WhyForced || !slices.Contains(f.Categories, one) {
+			t.Errorf("%s is %s (%s) with categories %q, want it categorical (%s) with %s among them", name, f.Kind,
+				f.Why, f.Categories, dataset.WhyForced, one)
 		}
 	}
 	if f := s.feature(t, "zip"); f.Why != dataset.WhyDigits {
@@ -313,7 +314,8 @@ func TestCategoriesRefused(t *testing.T) {
 }
 
 // TestMissingNumbersAreNotThoseOfCalendars: a number under missing: stands for a missing value in columns of the table.
-// In derived columns it does not: an hour of 6, a Monday, which is 0, and an age of 0 days are values.
+// In derived columns it does not: an hour of 6, a Monday, which is 0, and an age of 0 days are values. The labels are
+// letters, since 0 and 1 would be missing labels.
 func TestMissingNumbersAreNotThoseOfCalendars(t *testing.T) {
 	b := csvOf("y,ts,born,id,n", 3000, func(i int) string {
 		return fmt.Sprintf("%s,2026-0%d-%02dT%02d:00:00Z,2026-01-01T00:00:00Z,i%d,%d", []string{"n", "p"}[i/3%2], 1+i%3,
@@ -365,7 +367,7 @@ func TestTimesWithoutAnyValue(t *testing.T) {
 			t.Errorf("%s: got %v, want ... %s", name, err, tc.want)
 		case tc.want == "" && err != nil:
 			t.Errorf("%s: got the error %v, want none", name, err)
-		case tc.want == "" && (got[0] == got[0] || got[2] == got[2]):
+		case tc.want == "" && (got[0] == got[0] || got[2] == got[2]): // t of both rows, each of which has t and n
 			t.Errorf("%s: the times are %v and %v, want NaN", name, got[0], got[2])
 		}
 	}

@@ -398,6 +398,7 @@ func TestSplitByClasses(t *testing.T) {
 	}
 	classes := func(i int) string { return []string{"a", "b", "c", "c"}[min(i/2, 3)] }
 	number := func(i int) string { return strconv.Itoa(i * 7 % 97) }
+	// Labels that the spec calls binary, classes and numbers, and one that it says nothing of.
 	const yes, kinds, reg, open = "label: {column: y, positive: yes}\n", "label: {column: y, kind: classes}\n",
 		"label: {column: y, kind: regression}\n", "label: y\n"
 	for _, c := range []struct {
