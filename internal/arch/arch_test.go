@@ -200,8 +200,9 @@ type reporter interface {
 	Errorf(format string, args ...any)
 }
 
-// TestHouse: every Go file is in a folder that layers lists, has at most 600 lines of code unless it is a test, and
-// keeps to the rules about imports, calls and names that the check functions below know. Every package has a comment.
+// TestHouse: every Go file is in a folder that layers lists, has at most 600 lines with its comments unless it is a
+// test, and keeps to the rules about imports, calls and names that the check functions below know. Every package has a
+// comment.
 func TestHouse(t *testing.T) {
 	files := parseAll(t)
 	commented := map[string]bool{}
@@ -211,11 +212,8 @@ func TestHouse(t *testing.T) {
 				f.path)
 			continue
 		}
-		if f.ast.Doc != nil && !f.test {
-			commented[f.dir] = true
-		}
-		if _, ok := commented[f.dir]; !ok && !f.test {
-			commented[f.dir] = false
+		if !f.test {
+			commented[f.dir] = commented[f.dir] || f.ast.Doc != nil
 		}
 		if most := 600; f.length > most && !f.test {
 			t.Errorf("%s: %d lines, expected at most %d", f.path, f.length, most)
@@ -229,8 +227,8 @@ func TestHouse(t *testing.T) {
 		checkCalls(t, f)
 		checkNames(t, f)
 	}
-	for dir, ok := range commented {
-		if !ok {
+	for dir, has := range commented {
+		if !has {
 			t.Errorf("%s: got no package comment, want one in some file", dir)
 		}
 	}

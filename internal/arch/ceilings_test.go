@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"internal/dataset/cell":        2238,
 	"internal/dataset/datasettest": 190,
 	"internal/dataset/encode":      2591,
-	"internal/dataset/ingest":      5195,
+	"internal/dataset/ingest":      5224,
 	"internal/dataset/segment":     221,
 	"internal/dataset/table":       3616,
 	"internal/engine":              81,
@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            319,
 	"internal/metric":              2086,
 	"internal/must":                22,
-	"internal/nights":              3476,
+	"internal/nights":              3479,
 	"internal/nights/nightstest":   884,
 	"internal/notify":              440,
 	"internal/page":                2219,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_258
+const maxLines = 89_290
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -1,6 +1,7 @@
 package arch_test
 
 import (
+	"fmt"
 	"go/ast"
 	"io/fs"
 	"maps"
@@ -326,7 +327,7 @@ func TestVulncheckIsNotSkippedInSilence(t *testing.T) {
 		dir := t.TempDir()
 		tool := filepath.Join(dir, "build", "tools", "govulncheck")
 		must.Do(t, os.MkdirAll(filepath.Dir(tool), 0o755))
-		text := "#!/bin/sh\necho '" + tc.says + "'\nexit " + string(rune('0'+tc.ends)) + "\n"
+		text := fmt.Sprintf("#!/bin/sh\necho '%s'\nexit %d\n", tc.says, tc.ends)
 		must.Do(t, os.WriteFile(tool, []byte(text), 0o755))
 		cmd := exec.CommandContext(t.Context(), "sh", script, "./...")
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "VULN_REQUIRED="+tc.required)

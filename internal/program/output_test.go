@@ -109,8 +109,8 @@ func TestJSONKeepsItsValue(t *testing.T) {
 }
 
 // TestLongValuesAreCut: a message about an error stays short enough for a person to read, however long a value in it
-// is. A word or a quoted text is cut to some 300 characters and the whole to 2,000, in the middle, so that the
-// beginning and the end remain.
+// is. A word or a quoted text is cut to 200 characters and a line to 2,000, in the middle, so that the beginning and
+// the end remain. What stands beside the long value in these messages has less than 100 characters.
 func TestLongValuesAreCut(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	for name, tc := range map[string]struct {

@@ -374,7 +374,7 @@ func TestPathsOfOutputs(t *testing.T) {
 
 // TestUsageNamesWhatToType: the message about a wrong command line says what to type: arguments that are missing by
 // their names in the Use line, and for a mistyped command or flag the nearest one that there is, or all if none is
-// near.
+// near. For --folder that is --out, as package strictyaml knows words that mean the same.
 func TestUsageNamesWhatToType(t *testing.T) {
 	for line, want := range map[string]string{
 		"sweep":           "prog: give SWEEP.yaml: prog sweep SWEEP.yaml\n",

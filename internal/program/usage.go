@@ -60,7 +60,8 @@ func refuseEmpty(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// RefuseZero returns an error if one of the named flags is given as 0. It is for flags whose 0 stands for a default.
+// RefuseZero returns an error if one of the named flags, which cmd must have, is given as 0. It is for flags whose 0
+// stands for a default.
 func RefuseZero(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
 		f := cmd.Flags().Lookup(name)

@@ -127,7 +127,7 @@ func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]s
 	})
 	slices.SortFunc(decided, func(a, b Listed) int { return cmp.Compare(b.Decided, a.Decided) })
 	for _, listed := range decided {
-		if known[listed.Number].Params != nil {
+		if known[listed.Number].Params != nil { // a newer decision has seen it
 			continue
 		}
 		d, err := t.Decision(ctx, listed.Number)

@@ -78,16 +78,12 @@ func simulate(t *testing.T, store *blobtest.Counting, tasks, trials, folds int) 
 		trials *= folds
 	}
 	bucket := sweepstore.NewTrials(store, plan)
-	must := func(err error) {
-		t.Helper()
-		must.Do(t, err)
-	}
 
 	type task struct {
 		known  map[int]sweep.Seen
 		ended  map[int]sweep.Result
-		trial  int // it decides, or trains, -1 before the first
-		listed *sweepstore.Listing
+		trial  int                 // it decides, or trains, -1 before the first
+		listed *sweepstore.Listing // from which it decides; nil while it trains
 	}
 	all := make([]task, tasks)
 	var todo events
@@ -96,6 +92,7 @@ func simulate(t *testing.T, store *blobtest.Counting, tasks, trials, folds int) 
 		heap.Push(&todo, event{0, i})
 	}
 
+	// free is the number of the next trial to take; decided counts the objects requested for decisions.
 	rng, free, decided := rand.New(rand.NewPCG(1, 2)), 0, int64(0)
 	for len(todo) > 0 {
 		e := heap.Pop(&todo).(event)
@@ -104,18 +101,17 @@ func simulate(t *testing.T, store *blobtest.Counting, tasks, trials, folds int) 
 			if now.trial >= 0 {
 				r := sweep.Result{Format: 1, Sweep: plan.Sweep, Trial: now.trial, Status: sweep.StatusFailed,
 					Reason: "simulated"}
-				_, err := bucket.CreateResult(t.Context(), r)
-				must(err)
-				if now.ended[r.Trial] = r; folds == 0 {
+				must.Get(bucket.CreateResult(t.Context(), r))(t)
+				now.ended[r.Trial] = r
+				if folds == 0 { // with folds a task knows means of folds, which GatherFolds computes
 					bucket.SeenResult(now.known, &r)
 				}
 			}
 			if free == trials {
-				continue
+				continue // no trial is left, so this task ends
 			}
 			now.trial, free = free, free+1
-			l, err := bucket.List(t.Context())
-			must(err)
+			l := must.Get(bucket.List(t.Context()))(t)
 			now.listed = &l
 			heap.Push(&todo, event{e.at + latency*(0.5+rng.Float64()), e.task})
 			continue
@@ -125,19 +121,16 @@ func simulate(t *testing.T, store *blobtest.Counting, tasks, trials, folds int) 
 		before := store.Asked.Load()
 		decider := plan.Decider(now.trial)
 		own := sweep.Params{"x": float64(decider)}
-		was, err := bucket.Decision(t.Context(), decider)
-		must(err)
-		if was == nil {
-			must(bucket.Gather(t.Context(), *now.listed, decider, now.known))
+		was := must.Get(bucket.Decision(t.Context(), decider))(t)
+		if was == nil { // of a configuration's folds, the task that is first decides for all
+			must.Do(t, bucket.Gather(t.Context(), *now.listed, decider, now.known))
 			if folds > 0 {
-				must(bucket.GatherFolds(t.Context(), *now.listed, decider, now.known, now.ended))
+				must.Do(t, bucket.GatherFolds(t.Context(), *now.listed, decider, now.known, now.ended))
 			}
-			_, err = bucket.TakeConfiguration(t.Context(), decider, fmt.Sprint(decider))
-			must(err)
+			must.Get(bucket.TakeConfiguration(t.Context(), decider, fmt.Sprint(decider)))(t)
 			seen := slices.SortedFunc(maps.Values(now.known), func(a, b sweep.Seen) int { return a.Trial - b.Trial })
-			_, err = bucket.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: decider,
-				Params: own, Own: own, Seen: seen})
-			must(err)
+			must.Get(bucket.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: decider,
+				Params: own, Own: own, Seen: seen}))(t)
 		}
 		decided += store.Asked.Load() - before
 		now.known[decider] = sweep.Seen{Trial: decider, Status: sweep.StatusRunning, Params: own}

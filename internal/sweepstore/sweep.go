@@ -202,7 +202,7 @@ type Weight struct {
 	Newest  time.Time            // write time of the newest object
 	Plan    blob.Attrs           // without a name if there is none: it is yet to be written, or was removed first
 	Trials  map[int][]blob.Attrs // their models, scores and checkpoints
-	Records []blob.Attrs         // plan, ending, conclusion, records of jobs, results and curves of trials
+	Records []blob.Attrs         // all others: the plan, the ending, results, claims, decisions and so on
 }
 
 // Weigh lists all objects in the bucket and returns them by sweep, in the order of the sweeps' ids. Objects that belong

@@ -437,8 +437,8 @@ func TestUnripeDependsOnNoOrder(t *testing.T) {
 	}
 }
 
-// TestUnripeRefuses: label.matures is an error if the age of a row cannot be known, and if no row is old enough, or none
-// that has a label.
+// TestUnripeRefuses: label.matures is an error if the age of a row cannot be known, and if no row is old enough, or
+// none that has a label.
 func TestUnripeRefuses(t *testing.T) {
 	text := lateTable(500, 490)
 	for name, tc := range map[string]struct{ spec, csv, want string }{
@@ -450,8 +450,8 @@ func TestUnripeRefuses(t *testing.T) {
 		"no such column": {"label: {column: y, matures: 10h, at: tz}\n", text, `column "tz" is not in`},
 		"ripe rows have no label": {"label: {column: y, matures: 10h, at: ts}\n",
 			"y,site,x,ts\n,s1,3,2026-11-01T00:00:00Z\n1,s1,3,2026-11-02T00:00:00Z\n0,s2,4,2026-11-02T01:00:00Z\n",
-			"no row has a final label: 2 rows are younger than label.matures, 10h0m0s, and in all others the label is " +
-				"missing"},
+			"no row has a final label: 2 rows are younger than label.matures, 10h0m0s, and in all others the label " +
+				"is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := tryStage(t, tc.spec, []table.File{writeFile(t, "t.csv", tc.csv)}, Options{})

@@ -100,8 +100,8 @@ func TestEncoderToleratesTypes(t *testing.T) {
 }
 
 // TestCategoriesMeetTypedValues: a number or a truth value finds the category that means the same, however the table of
-// the dataset wrote it. If several categories mean the same number, a text finds the one that is written like it. 007 is
-// an id and no number, so the number 7 is among the others. The wanted values are, row by row, the bins of t and n.
+// the dataset wrote it. If several categories mean the same number, a text finds the one that is written like it. 007
+// is an id and no number, so the number 7 is among the others. The wanted values are, row by row, the bins of t and n.
 func TestCategoriesMeetTypedValues(t *testing.T) {
 	enc := mustEncode(t, &dataset.Encoding{Features: []dataset.Feature{
 		{Name: "t", Kind: dataset.Categorical, Bins: 3, Categories: []string{"True", "FALSE"}, MissingBin: -1,

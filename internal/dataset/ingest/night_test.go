@@ -87,7 +87,7 @@ func TestBareRowsHaveNoTimes(t *testing.T) {
 		}
 		first, second := nightOf(10), nightOf(11)
 		if !slices.Equal(first.Bare, second.Bare) || slices.Equal(first.Prints, second.Prints) {
-			t.Errorf("%s: of rows with other dates, bare ones are the same: %t, and whole ones: %t; want true and false",
+			t.Errorf("%s: of rows with other dates, bare ones are the same: %t, whole ones: %t; want true and false",
 				name, slices.Equal(first.Bare, second.Bare), slices.Equal(first.Prints, second.Prints))
 		}
 	}

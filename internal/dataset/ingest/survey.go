@@ -117,8 +117,8 @@ func (s *survey) readTable(ctx context.Context, progress func(done, total int64)
 		case s.labels.thinned > 0:
 			msg = "no row is left: all final labels are negative, and sample.negatives leaves out all of their rows"
 		case s.ripe.anyLeft() && s.labels.missing > 0:
-			msg = fmt.Sprintf("no row has a final label: %d rows are younger than label.matures, %v, and in all others "+
-				"the label is missing", s.ripe.left, matures)
+			msg = fmt.Sprintf("no row has a final label: %d rows are younger than label.matures, %v, and in all "+
+				"others the label is missing", s.ripe.left, matures)
 		case s.ripe.anyLeft():
 			msg = fmt.Sprintf("no label is final: no row is as old as label.matures, %v", matures)
 		case s.labels.missing > 0:

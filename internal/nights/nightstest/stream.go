@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// Table is a night's table as text.
+// Table is a night's table as text. In all tables of this package, the first column is the time and the last the label.
 type Table struct {
 	Names []string
-	Rows  [][]string
+	Rows  [][]string // [rows][columns]
 }
 
 // CSV returns the table as a CSV file with a header.

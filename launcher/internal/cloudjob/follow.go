@@ -114,8 +114,8 @@ type Follower struct {
 	Jobs     Jobs
 	Store    blob.Store // the datasets bucket
 	Every    time.Duration
-	State    func(engine.Phase) // called for every change; may be nil
-	Progress func(step stager.Step, done, total int64)
+	State    func(engine.Phase)                        // called for every change; may be nil
+	Progress func(step stager.Step, done, total int64) // called at every look, once the task has reported a step
 }
 
 // Wait waits until the job j has ended and returns its outcome. folder is the prefix of the objects in which its task

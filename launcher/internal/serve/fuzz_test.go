@@ -175,7 +175,8 @@ func (s *Server) HoldTurns() (release func()) {
 }
 
 // TestMarksAndNeighbours: in a column of decimal commas a JSON number and a text have the same value whatever rows
-// stand before and after them: in a request and in a file of objects, in the whole column and in parts of it.
+// stand before and after them: in a request and in a file of objects, in the whole column and in parts of it. The rows
+// are sent in six orders, each of which begins with another one.
 func TestMarksAndNeighbours(t *testing.T) {
 	rows := []string{`{"x":1.234}`, `{"x":"2,5"}`, `{"x":"1.234"}`, `{"x":null}`, `{}`, `{"x":-0.5}`}
 	want := []float64{1.234, 2.5, 1234, 0, 0, -0.5} // 0 for nulls, which are not compared
@@ -195,6 +196,7 @@ func TestMarksAndNeighbours(t *testing.T) {
 					t.Fatalf("%s, %s: %v, want every value read", door, part, wrong)
 				}
 				for i, x := range got.Float {
+					// A part that lacks the first row ends with the same row as the whole.
 					w := want[(first+i+len(rows)-len(got.Float))%len(rows)]
 					if x != w && w != 0 {
 						t.Errorf("%s, %s: row %d of %v is %v, expected %v", door, part, i, fmt.Sprint(order), x, w)
@@ -211,9 +213,7 @@ func TestNoTurn(t *testing.T) {
 	c := Defaults()
 	c.Timeout, c.Log = 200*time.Millisecond, slog.New(slog.DiscardHandler)
 	s := New(c)
-	for range cap(s.turns) {
-		s.turns <- struct{}{}
-	}
+	s.HoldTurns()
 	h := httptest.NewServer(s.Handler())
 	defer h.Close()
 	r, err := http.Post(h.URL+"/predict", typeJSON, strings.NewReader(`{"instances":[{}]}`))
@@ -230,9 +230,7 @@ func TestFullQueue(t *testing.T) {
 	c := Defaults()
 	c.MaxQueue, c.Timeout, c.Log = 1, time.Minute, slog.New(slog.DiscardHandler)
 	s := New(c)
-	for range cap(s.turns) {
-		s.turns <- struct{}{}
-	}
+	s.HoldTurns()
 	ask := func(ctx context.Context) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/predict",

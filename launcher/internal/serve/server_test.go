@@ -295,7 +295,8 @@ func toBytes(in []json.RawMessage) [][]byte {
 }
 
 // TestWordsAreThoseOfPredict: a request without a needed column, with a misspelled, nested or repeated key, or with a
-// text for a number gets 400, and an error in the words of `launcher predict`.
+// text for a number gets 400, and an error in the words of `launcher predict`. The columns are i0 to i2, of ids, and n0
+// to n3, of numbers.
 func TestWordsAreThoseOfPredict(t *testing.T) {
 	reg, store := newRegistry()
 	register(t, reg, "one", filesOf(t, 1))

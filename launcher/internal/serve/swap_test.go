@@ -93,7 +93,8 @@ func TestSwapsUnderLoad(t *testing.T) {
 		requests = n
 	}
 
-	// Four versions, of which the last is damaged, and what each of the others predicts.
+	// Four versions, of which the last is damaged, and what each of the others predicts. Those are trained on other
+	// rows each, drawn with the seeds 1 to 3.
 	reg, store := newRegistry()
 	var versions []registry.Version
 	for i := range 4 {
@@ -176,7 +177,7 @@ func TestSwapsUnderLoad(t *testing.T) {
 	}
 
 	// Swaps: among the sound versions in turn, every fourth time by way of the damaged one.
-	at := 1
+	at := 1 // the version that answers
 	for i := range swaps {
 		until(t, "the requests of this swap are answered", func() bool {
 			return answered.Load() >= requests*int64(i)/int64(swaps) || t.Failed()
@@ -231,7 +232,7 @@ func TestAShiftedVersionWaits(t *testing.T) {
 	register(t, reg, "wide", wide.trained(t, 5))
 	promote(t, reg, 1)
 	s := start(t, store, nil)
-	for i := range uint64(3) {
+	for i := range uint64(3) { // 150 rows, as means of fewer than leastRows are not compared
 		if status, _, text := post(t, s.url+"/predict", "text/csv", csvOf(small.names(), someRows(small, 50,
 			i))); status != 200 {
 			t.Fatalf("got status %d, %s; want 200", status, text)
