@@ -331,7 +331,7 @@ func compare(name string, was, is []byte, had, has bool) Remade {
 	case name == scorer.FileModel:
 		f.Differs = treesApart(was, is)
 	case name == scorer.FileLevels:
-		f.Differs = fmt.Sprintf("%d bytes were registered, %d were made", len(was), len(is))
+		f.Differs = lengthsApart(was, is)
 	default:
 		f.Differs = linesApart(was, is)
 	}
@@ -340,8 +340,8 @@ func compare(name string, was, is []byte, had, has bool) Remade {
 }
 
 // treesApart says in which tree two models, registered (was) and made again (is), differ first, and whether in its
-// splits or only in its leaf values; or that one has more trees. If the trees are the same, and for texts that are no
-// models, it says in which line they differ.
+// splits or only in its leaf values; or that one has more trees. If all splits and leaf values are the same, as where a
+// gain or the head differs, and for texts that are no models, it says in which line they differ.
 func treesApart(was, is []byte) string {
 	a, errA := gbt.ReadModel(bytes.NewReader(was))
 	b, errB := gbt.ReadModel(bytes.NewReader(is))
@@ -352,7 +352,7 @@ func treesApart(was, is []byte) string {
 	for i := range min(len(a.Trees), len(b.Trees)) {
 		x, y := a.Trees[i], b.Trees[i]
 		switch {
-		case !slices.Equal(x.Feature, y.Feature) || !slices.Equal(x.Threshold, y.Threshold):
+		case !sameSplits(x, y):
 			return fmt.Sprintf("from tree %d of %d on: its splits are others", i+1, len(a.Trees))
 		case !slices.Equal(x.LeafValue, y.LeafValue):
 			return fmt.Sprintf("from tree %d of %d on: the same splits, other leaf values; %s", i+1, len(a.Trees),
@@ -364,14 +364,22 @@ func treesApart(was, is []byte) string {
 		return fmt.Sprintf("%d trees were registered, %d were grown, and the first %d are the same", len(a.Trees),
 			len(b.Trees), min(len(a.Trees), len(b.Trees)))
 	}
-	return "the trees are the same; " + linesApart(was, is)
+	return "all splits and leaf values are the same; " + linesApart(was, is)
+}
+
+// sameSplits reports whether two trees divide all rows alike: by the same columns and thresholds or sets of categories,
+// with missing values on the same side (Decision), into the same children.
+func sameSplits(x, y *gbt.Tree) bool {
+	return slices.Equal(x.Feature, y.Feature) && slices.Equal(x.Threshold, y.Threshold) &&
+		slices.Equal(x.Decision, y.Decision) && slices.Equal(x.Left, y.Left) && slices.Equal(x.Right, y.Right) &&
+		slices.Equal(x.CatBoundaries, y.CatBoundaries) && slices.Equal(x.CatThreshold, y.CatThreshold)
 }
 
 // longest is how many bytes of a line are shown.
 const longest = 80
 
-// linesApart shows the first line in which two texts differ, "" if there is none. A long line is shown from shortly
-// before the first byte that differs.
+// linesApart shows the first line in which two texts differ. A long line is shown from shortly before the first byte
+// that differs. A line that only one of them has is "" in the other; if that is all, the lengths are shown.
 func linesApart(was, is []byte) string {
 	a, b := strings.Split(string(was), "\n"), strings.Split(string(is), "\n")
 	for i := range max(len(a), len(b)) {
@@ -388,7 +396,12 @@ func linesApart(was, is []byte) string {
 		from := max(0, at-longest/2)
 		return fmt.Sprintf("line %d was %q and is %q", i+1, cut(x, from), cut(y, from))
 	}
-	return ""
+	return lengthsApart(was, is) // only line breaks at the end differ
+}
+
+// lengthsApart says how long two contents are that cannot be compared by lines.
+func lengthsApart(was, is []byte) string {
+	return fmt.Sprintf("%d bytes were registered, %d were made", len(was), len(is))
 }
 
 // line returns line i; "" after the last one.
