@@ -7,8 +7,8 @@ import (
 
 // OfConstant returns the value of a metric, by its canonical name, if the predictions for every row are the shares of
 // the classes. For labels 0 and 1, shares are those of both. Of classes with equal shares, the first one counts as the
-// predicted one. ok is false if this function does not know the metric's value, if a share is not between 0 and 1, or
-// if one class has all rows, where the value says nothing.
+// predicted one, where multi_error itself would count an error for both. ok is false if this function does not know the
+// metric's value, if a share is not between 0 and 1, or if one class has all rows, where the value says nothing.
 func OfConstant(name string, shares []float64) (value float64, ok bool) {
 	entropy, squares := 0.0, 0.0 // of the shares; the sum of their squares
 	for _, p := range shares {
@@ -66,21 +66,19 @@ func (in Input) Shares(n int) []float64 {
 	return shares
 }
 
-// OfOne returns, by name, the values of metrics if all rows have the same prediction. It is the mean label or, if there
-// are groups, 0, which leaves a group's rows in random order. in.Pred is ignored. Left out are unknown names, metrics
+// OfOne returns, by name, the values of metrics if all rows have the same prediction, the mean label. For a ranking,
+// any one prediction leaves a group's rows in random order. in.Pred is ignored. Left out are unknown names, metrics
 // that are not defined for these rows, and r2, which compares with the mean label by itself.
 func OfOne(in Input, names ...string) map[string]float64 {
 	// The prediction.
 	in.Pred = make([]float64, len(in.Label))
-	if in.Group == nil {
-		var labels, weights sum
-		for i, l := range in.Label {
-			labels.add(in.weight(i) * float64(l))
-			weights.add(in.weight(i))
-		}
-		for i := range in.Pred {
-			in.Pred[i] = labels.value() / weights.value()
-		}
+	var labels, weights sum
+	for i, l := range in.Label {
+		labels.add(in.weight(i) * float64(l))
+		weights.add(in.weight(i))
+	}
+	for i := range in.Pred {
+		in.Pred[i] = labels.value() / weights.value()
 	}
 
 	// Its metrics.

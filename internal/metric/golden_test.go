@@ -214,17 +214,20 @@ func overOrders(in metric.Input, rows []int, places int) float64 {
 	return sum / float64(orders)
 }
 
-// TestBins: Bins makes at most as many bins as asked for, by ascending rank; of no rows, none. The sums over all bins
-// are those over all rows, from which Effective and Count follow. The order of rows does not matter, which it would if
-// rows of the same rank were divided. There are 5,000 rows of 20 ranks; so a bin has 2 or 3 ranks, and 8 bins may be a
-// few too many.
+// TestBins: Bins makes as many bins as asked for, by ascending rank, if there are enough ranks; of three ranks three
+// bins, and of no rows none. The sums over all bins are those over all rows, from which Effective and Count follow. The
+// order of rows does not matter, which it would if rows of the same rank were divided.
+//
+// There are 5,000 rows of 20 ranks, each with about 5 % of the weight. Bin k of 8 ends with the rank in which k/8 of
+// the weight are reached. An eighth is 12.5 %, more than a rank, so no two bins end with the same rank: there are 8, of
+// 2 or 3 ranks.
 func TestBins(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	in := metric.Input{}
 	var rank, after []float64
 	var weight, positive, before, squares float64
 	for range 5000 {
-		r := math.Floor(20*rng.Float64()) / 20 // many of one rank
+		r := math.Floor(20*rng.Float64()) / 20 // one of 20 ranks, which is also the prediction
 		label, w := float32(rng.IntN(2)), float32(1+rng.IntN(3))
 		in.Label, in.Weight, in.Pred = append(in.Label, label), append(in.Weight, w), append(in.Pred, r)
 		rank, after = append(rank, r), append(after, r/2)
@@ -232,8 +235,12 @@ func TestBins(t *testing.T) {
 			squares+float64(w*w)
 	}
 	bins := metric.Bins(in, rank, after, 8)
-	if len(bins) < 5 || len(bins) > 8 {
-		t.Fatalf("20 ranks made %d bins, expected 5 to 8", len(bins))
+	if len(bins) != 8 {
+		t.Fatalf("20 ranks made %d bins, expected 8", len(bins))
+	}
+	few := metric.Input{Label: []float32{0, 1, 0, 1}, Pred: []float64{.1, .2, .2, .3}}
+	if got := metric.Bins(few, few.Pred, nil, 8); len(got) != 3 || got[1].Rows != 2 {
+		t.Errorf("4 rows of 3 ranks made the bins %+v, expected 3, of which the second has 2 rows", got)
 	}
 	sum, last := metric.Bin{}, -1.0
 	for i, b := range bins {
@@ -321,9 +328,9 @@ func TestOfConstant(t *testing.T) {
 	}
 }
 
-// TestOfOne: with groups, OfOne is the mean of a metric over all orders of each group's rows. Without, it is the
-// metric's value for predicting the mean label. Unknown metrics and r2 are left out. Tested.OfConstant returns such a
-// value if it was recorded.
+// TestOfOne: of a ranking metric, OfOne is the mean over all orders of each group's rows. Of others it is the metric's
+// value for predicting the mean label, also if the rows have groups, as patients are for a cross-validation. Unknown
+// metrics and r2 are left out. Tested.OfConstant returns such a value if it was recorded.
 func TestOfOne(t *testing.T) {
 	in := metric.Input{Label: []float32{2, 0, 1, 1, 0}, Group: []uint64{1, 1, 1, 2, 2}}
 	ndcg := must.Get(metric.Lookup("ndcg@2"))(t)
@@ -342,9 +349,13 @@ func TestOfOne(t *testing.T) {
 
 	// The weighted mean is 2.5; squared errors are 2 x 2.25, .25 and 12.25.
 	numbers := metric.Input{Label: []float32{1, 2, 6}, Weight: []float32{2, 1, 1}}
-	got = metric.OfOne(numbers, "rmse", "mae", "r2")
-	if len(got) != 2 || math.Abs(got["rmse"]-math.Sqrt(17.0/4)) > 1e-12 || math.Abs(got["mae"]-7.0/4) > 1e-12 {
-		t.Errorf("the mean of %v by weights %v: got %v, want rmse and mae of 2.5", numbers.Label, numbers.Weight, got)
+	for _, group := range [][]uint64{nil, {1, 1, 2}} {
+		numbers.Group = group
+		got = metric.OfOne(numbers, "rmse", "mae", "r2")
+		if len(got) != 2 || math.Abs(got["rmse"]-math.Sqrt(17.0/4)) > 1e-12 || math.Abs(got["mae"]-7.0/4) > 1e-12 {
+			t.Errorf("the mean of %v by weights %v, in groups %v: got %v, want rmse and mae of 2.5", numbers.Label,
+				numbers.Weight, group, got)
+		}
 	}
 	if v, ok := (&metric.Tested{Alone: got}).OfConstant("mae"); !ok || v != got["mae"] {
 		t.Errorf("of tested rows: got mae %v (%t), want %v", v, ok, got["mae"])

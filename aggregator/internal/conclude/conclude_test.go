@@ -422,8 +422,8 @@ func TestLogOfAConclusion(t *testing.T) {
 	}
 }
 
-// TestRegressionAndCarvedHoldout: a regression is verified but not calibrated; parts carved out of test serve as well
-// as splits of their own.
+// TestRegressionAndCarvedHoldout: a regression is verified but not calibrated; calib and test that are folds of valid
+// serve as well as splits of their own.
 func TestRegressionAndCarvedHoldout(t *testing.T) {
 	c := newWorld(t, options{regression: true}).mustConclude(t)
 	if c.Outcome != sweep.OutcomeWinner || c.Calibration != nil || c.Test["rmse"] == 0 || c.Verified.Rows == 0 ||
@@ -433,25 +433,28 @@ func TestRegressionAndCarvedHoldout(t *testing.T) {
 	}
 	carved := newWorld(t, options{carve: true}).mustConclude(t)
 	if carved.Outcome != sweep.OutcomeWinner || carved.Verified.Rows < 100 || carved.Calibration == nil {
-		t.Errorf("with parts carved out of test: got %+v, verified %+v; want a calibrated winner, verified on 100 "+
-			"rows or more", carved, carved.Verified)
+		t.Errorf("with calib and test carved out of valid: got %+v, verified %+v; want a calibrated winner, verified "+
+			"on 100 rows or more", carved, carved.Verified)
 	}
 }
 
 // TestTheGateNeedsUntouchedRows: if the sample has rows of calib but none of test, the winner is verified by them,
-// but the gate does not promote it: its calibrator was fitted to these rows.
+// but the gate does not promote it, the first version of a model or a later one: its calibrator was fitted to these
+// rows. The sample is of the last split of the table, valid, which is calib here; test is a part of train.
 func TestTheGateNeedsUntouchedRows(t *testing.T) {
-	first := newWorld(t, options{})
-	first.mustConclude(t)
-	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{20}, carve: true,
-		change: func(p *sweep.Plan) {
-			p.Holdout.Valid, p.Holdout.Calib, p.Holdout.Test = sweep.Rows{Split: "train", Folds: []uint8{0, 1, 2}},
-				sweep.Rows{Split: "valid"}, sweep.Rows{Split: "train", Folds: []uint8{3, 4}}
-		}})
-	if c := second.mustConclude(t); c.Verified.Rows == 0 || c.Gate.Passed || c.Gate.Promoted ||
-		!strings.Contains(c.Gate.Reason, "no row of the test part") {
-		t.Errorf("a sample of calib rows only: gate %+v, verified %+v; want it verified but not promoted, because "+
-			"no row is of test", c.Gate, c.Verified)
+	earlier := newWorld(t, options{})
+	earlier.mustConclude(t)
+	for name, into := range map[string]*world{"a later version": earlier, "a first version": nil} {
+		w := newWorld(t, options{into: into, sweep: "night-2", leaves: []int{20}, carve: true,
+			change: func(p *sweep.Plan) {
+				p.Holdout.Valid, p.Holdout.Calib, p.Holdout.Test = sweep.Rows{Split: "train", Folds: []uint8{0, 1, 2}},
+					sweep.Rows{Split: "valid"}, sweep.Rows{Split: "train", Folds: []uint8{3, 4}}
+			}})
+		if c := w.mustConclude(t); c.Verified.Rows == 0 || c.Gate.Passed || c.Gate.Promoted ||
+			!strings.Contains(c.Gate.Reason, "no row of the test part") {
+			t.Errorf("%s, with a sample of calib rows only: gate %+v, verified %+v; want it verified but not "+
+				"promoted, because no row is of test", name, c.Gate, c.Verified)
+		}
 	}
 }
 

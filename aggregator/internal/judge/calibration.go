@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -26,12 +27,9 @@ const (
 var earlierRatio = [2]float64{0.75, 1.3334}
 
 // calibration adds the checks that probabilities are right: their sum, over their range (the calibration error), and
-// that they are better than the base rate. Without tonight's predictions it adds none.
+// that they are better than the base rate. There must be predictions for tonight's rows.
 func (d *decision) calibration(g sweep.Gate, e Evidence) {
 	t := &e.Tonight
-	if len(t.New) == 0 {
-		return
-	}
 	d.checkRatio(e, "of tonight's test rows", [2]float64(g.Calibration.Ratio), g.Confidence, t, latestPredictions(t))
 	if reference := joinNights(e.Earlier); e.Champion != 0 && len(reference.New) > 0 {
 		d.checkRatio(e, "rows of earlier nights", earlierRatio, g.Confidence, &reference, reference.Old)
@@ -57,7 +55,7 @@ func (d *decision) checkRatio(e Evidence, rows string, bounds [2]float64, confid
 	m := mustLookUp("calibration_ratio")
 	i, err := m.Interval(r.input(r.New), metric.Confidence{Level: confidence})
 	if err != nil {
-		return // no positive row: left to the comparison and the entropy check
+		return // no positive row: a first version fails checkBaseRate for that, a later one was compared
 	}
 
 	check := sweep.GateCheck{Name: checkCalibration, Passed: i.High >= bounds[0] && i.Low <= bounds[1], Value: i.Value,
@@ -101,7 +99,7 @@ func positives(ratio float64) string {
 // checkCalibrationError adds the check that the calibration error (ECE) is not larger than chance explains by more than
 // maxECE of the base rate. What chance explains is the error of predictions that are right: labels are drawn by them,
 // several times. A model that fails passes all the same if the latest sound version's error is as large, within chance.
-// It adds nothing if the error is not defined or no label is positive.
+// It adds nothing if the error is not defined or no label is positive, of which checkBaseRate tells.
 func (d *decision) checkCalibrationError(seed uint64, r *Judged) {
 	m, in := mustLookUp("ece"), r.input(r.New)
 	value, err := m.Eval(in)
@@ -161,10 +159,12 @@ func (d *decision) checkCalibrationError(seed uint64, r *Judged) {
 
 // checkBaseRate adds the check that the model beats the base rate, by its normalized entropy: below 1. A first version
 // needs a value below 1, not an interval: on a table with a weak signal and few rows it could never show more. A later
-// version is also compared with the champion, and fails only if its whole interval is at 1 or above.
+// version is also compared with the champion, and fails only if its whole interval is at 1 or above. If all labels are
+// the same, as in a sample without any of few positives, the base rate has no entropy: see refuseUnjudged.
 func (d *decision) checkBaseRate(confidence float64, r *Judged) {
 	i, err := mustLookUp("normalized_entropy").Interval(r.input(r.New), metric.Confidence{Level: confidence})
 	if err != nil {
+		d.refuseUnjudged(checkEntropy, "the base rate", len(r.Label), err)
 		return
 	}
 	check := sweep.GateCheck{Name: checkEntropy, Passed: i.Value < 1 || d.Champion != 0 && i.Low < 1,
@@ -177,14 +177,30 @@ func (d *decision) checkBaseRate(confidence float64, r *Judged) {
 	d.add(check)
 }
 
+// refuseUnjudged adds the failed check called name of a first version that cannot be compared with what it has to beat,
+// because of err, on so many rows. Without it nothing would judge that version. A later version gets none: it is
+// compared with the champion, and fails if that is not possible either.
+func (d *decision) refuseUnjudged(name, beat string, rows int, err error) {
+	if d.Champion == 0 {
+		d.add(sweep.GateCheck{Name: name, Rows: rows, Reason: fmt.Sprintf("a first version has to beat %s, which %s "+
+			"test rows cannot show: %v; stage again with a larger sample or other rows, or promote by hand", beat,
+			humanize.Comma(int64(rows)), err)})
+	}
+}
+
 // checkConstant adds the check that a first version of a regression or a ranking scores better by metric m than one
-// prediction for all rows does, as checkBaseRate does for probabilities. It adds none if what one prediction scores is
-// not known, or if the metric is best at a value of its own (Aim), not at its lowest or highest.
+// prediction for all rows does, as checkBaseRate does for probabilities. If the metric is not defined for either, see
+// refuseUnjudged. It is one that is best at its lowest or highest value: others (Aim) are for probabilities.
 func (d *decision) checkConstant(m metric.Metric, r *Judged) {
 	in := r.input(r.New)
 	value, err := m.Eval(in)
 	alone, known := metric.OfOne(in, m.Name)[m.Name]
-	if err != nil || !known || m.Aim != 0 {
+	if m.Name == "r2" { // which OfOne leaves out: it is 0 by its definition
+		alone, known = 0, true
+	}
+	if err != nil || !known {
+		d.refuseUnjudged(checkConstant, "one prediction for all rows", len(in.Label),
+			cmp.Or(err, fmt.Errorf("%s is not defined for one prediction", m.Name)))
 		return
 	}
 	check := sweep.GateCheck{Name: checkConstant, Passed: value < alone, Value: value, Rows: len(in.Label)}

@@ -80,20 +80,26 @@ func Judge(g sweep.Gate, m metric.Metric, e Evidence) *sweep.GateDecision {
 		return d.GateDecision
 	}
 
-	// Compared with the champion, and by itself.
+	// Compared with the champion. A first version needs rows of which it is not a copy.
 	compared := true
-	if e.Champion != 0 {
+	switch {
+	case e.Champion != 0:
 		compared = d.selection(g, m, e)
-	} else if e.Copied != "" {
+	case e.NotTonight != "":
+		d.add(sweep.GateCheck{Name: checkTonight, Reason: fmt.Sprintf("a first version cannot be judged on tonight's "+
+			"test rows: %s; fix that, or promote by hand", e.NotTonight)})
+	case e.Copied != "":
 		d.add(sweep.GateCheck{Name: checkCopies, Reason: e.Copied})
 	}
-	if e.Binary {
+
+	// By itself, if it has predicted tonight's rows, and by its columns.
+	switch {
+	case len(e.Tonight.New) == 0:
+	case e.Binary:
 		d.calibration(g, e)
-	}
-	if e.Classes != nil {
+	case e.Classes != nil:
 		d.checkClassShares(g, e)
-	}
-	if !e.Binary && e.Classes == nil && e.Champion == 0 {
+	case e.Champion == 0:
 		d.checkConstant(m, &e.Tonight)
 	}
 	d.balance(g, e)

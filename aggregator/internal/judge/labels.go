@@ -1,6 +1,8 @@
 package judge
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 
@@ -39,13 +41,12 @@ func WrongLabels(e Evidence) []string {
 		name  string
 		wrong func(tonight metric.Interval, before float64) string
 	}{{"auc", describeRankingLoss}, {"calibration_ratio", describeRatioChange}} {
-		m, err := metric.Lookup(look.name)
+		m := mustLookUp(look.name)
+		tonight, err := m.Interval(e.Tonight.input(witness), metric.Confidence{Level: labelsLevel, Seed: e.Seed})
+		// Labels of a single class say nothing. A sample of few positives may have them by chance; a plan refuses a
+		// table of which all test rows have them.
 		if err != nil {
 			continue
-		}
-		tonight, err := m.Interval(e.Tonight.input(witness), metric.Confidence{Level: labelsLevel, Seed: e.Seed})
-		if err != nil {
-			continue // labels of a single class: the new model's calibration check reports that
 		}
 		before, err := m.Eval(reference.input(reference.Old))
 		if err != nil {
@@ -154,12 +155,14 @@ func countPositives(in metric.Input) (rows int) {
 }
 
 // checkClassShares adds the check that a model of several classes has a lower loss than one that always predicts the
-// classes' shares, as checkBaseRate does for two. It adds none if all rows are of one class.
+// classes' shares, as checkBaseRate does for two. If all rows are of one class, see refuseUnjudged.
 func (d *decision) checkClassShares(g sweep.Gate, e Evidence) {
 	in := e.Tonight.input(e.Tonight.New)
 	i, err := mustLookUp("multi_logloss").Interval(in, metric.Confidence{Level: g.Confidence})
 	entropy, known := metric.OfConstant("multi_logloss", in.Shares(len(e.Classes)))
-	if err != nil || !known { // rows of one class: left to the comparison
+	if err != nil || !known {
+		d.refuseUnjudged(checkEntropy, "the classes' shares", len(in.Label),
+			cmp.Or(err, errors.New("all rows are of one class")))
 		return
 	}
 	check := sweep.GateCheck{Name: checkEntropy, Passed: i.Value < entropy, Value: i.Value / entropy,
