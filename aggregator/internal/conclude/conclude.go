@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"coppice/internal/metric"
 	"coppice/internal/problem"
@@ -282,8 +284,20 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final
 	}
 
 	return a.Registry.Register(ctx, p.Spec.Model, string(p.Sweep), files, registry.Info{
-		At: a.Now().UTC(), By: "aggregator", Why: c.Reason, Metrics: c.Test,
+		At: a.Now().UTC(), By: "aggregator", Why: reasonFor(c.Reason), Metrics: c.Test,
 		Labels: map[string]string{"sweep": string(p.Sweep), "trace": p.Sweep.Trace(), "trial": strconv.Itoa(c.Trial),
 			"dataset": ref, "objective": p.Spec.Objective},
 	})
+}
+
+// reasonFor returns a text as the registry takes it for a reason: cut to what one may have, and without the control
+// characters that an error of a task or an engine may bring along. What the registry refuses would be refused each
+// time, and the sweep never concluded.
+func reasonFor(text string) string {
+	return sweep.CutReason(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return ' '
+		}
+		return r
+	}, text))
 }

@@ -223,14 +223,13 @@ func keepLearnt(n int, fresh, old []float64, weight []float32) (f, o []float64, 
 // outputs is the number of classes, or 1.
 func losesToBaseRate(h *holdout, name string, outputs int, judged []float64) bool {
 	in := input(&h.test, judged)
-	got, err := evaluate(in, name)
 	alone, known := metric.OfOne(in, name)[name]
 	if outputs > 1 {
 		alone, known = metric.OfConstant(name, in.Shares(outputs))
 	}
-	value, ok := got[name]
-	m, lookup := metric.Lookup(name)
-	if err != nil || lookup != nil || !known || !ok {
+	value, ok := evaluate(in, name)[name]
+	m, err := metric.Lookup(name)
+	if err != nil || !known || !ok {
 		return false
 	}
 	if m.Maximize {
@@ -291,11 +290,7 @@ func (f *final) agreeRaw(w *winner, h *holdout, name string) error {
 func noWorse(h *holdout, name string, own, judged []float64, on string) error {
 	var loss [2]float64 // the final model's, and the winner's
 	for i, pred := range [][]float64{own, judged} {
-		values, err := measure(h, pred, name)
-		if err != nil {
-			return err
-		}
-		value, ok := values[name]
+		value, ok := measure(h, pred, name)[name]
 		if !ok {
 			return fmt.Errorf("its %s on %s is not defined", name, on)
 		}

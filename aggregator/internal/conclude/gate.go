@@ -98,8 +98,8 @@ func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer
 
 	case protocol.Promote:
 		_, err = a.Registry.Promote(ctx, model, d.version.Number, registry.Expect{Version: d.now.Version},
-			registry.Act{By: registry.ByGate, Why: fmt.Sprintf("sweep %s: %s", d.plan.Sweep, d.decision.Reason),
-				At: a.Now().UTC()})
+			registry.Act{By: registry.ByGate, At: a.Now().UTC(),
+				Why: reasonFor(fmt.Sprintf("sweep %s: %s", d.plan.Sweep, d.decision.Reason))})
 		var conflict *registry.ConflictError
 		answer.Yes = err == nil
 		if errors.As(err, &conflict) {
@@ -233,7 +233,7 @@ func (m *match) takeBackChampion(ctx context.Context, v registry.Version) error 
 	}
 	_, err = a.Registry.Rollback(ctx, model, registry.Champion, now.Last.From,
 		registry.Expect{Version: now.Version, Sequence: now.Last.Sequence},
-		registry.Act{By: registry.ByGate, Why: prefix + why, At: a.Now().UTC()})
+		registry.Act{By: registry.ByGate, Why: reasonFor(prefix + why), At: a.Now().UTC()})
 	switch {
 	case errors.As(err, new(*registry.ConflictError)): // it was moved meanwhile
 		m.regret, m.prior = nil, before

@@ -35,11 +35,13 @@ func (s several) Status(_ context.Context, job string) (engine.JobStatus, error)
 
 // TestASweepWithSeveralJobs: a sweep's jobs have ended only if none of them runs and no other may follow. Another may
 // follow, for the next type of machine, if the newest has got no machine, until 20 minutes after it was recorded: ten
-// of machine.wait, and ten for a submission. In the cases j is the first job, and j-f1 and j-f2 are the second and
-// third; a job that the engine does not list is gone.
+// of machine.wait, and ten for a submission. With two such types (Fallback) a sweep has three jobs at most: j, j-f1 and
+// j-f2. The first is recorded with the plan. A job that the engine does not list is gone, but one that was recorded
+// less than ten minutes ago may still come.
 func TestASweepWithSeveralJobs(t *testing.T) {
 	waiting, running := engine.JobStatus{State: engine.Waiting}, engine.JobStatus{State: engine.Running, Began: true}
-	given, failed, broke := engine.JobStatus{State: engine.Cancelled}, engine.JobStatus{State: engine.Failed},
+	// Of these, the last one alone had machines. gaveUp was cancelled while it waited for them.
+	gaveUp, failed, broke := engine.JobStatus{State: engine.Cancelled}, engine.JobStatus{State: engine.Failed},
 		engine.JobStatus{State: engine.Failed, Began: true}
 	for name, c := range map[string]struct {
 		records []time.Duration // of jobs 1, 2 ..., after the plan
@@ -51,24 +53,24 @@ func TestASweepWithSeveralJobs(t *testing.T) {
 		"the first failed, the next may come": {nil, several{"j": failed}, 19 * time.Minute, ""},
 		"the first failed, and nobody came":   {nil, several{"j": failed}, 20 * time.Minute, engine.Failed},
 		"the first ran and failed":            {nil, several{"j": broke}, time.Second, engine.Failed},
-		"the second is not there yet": {[]time.Duration{time.Hour}, several{"j": given}, time.Hour +
+		"the second is not there yet": {[]time.Duration{time.Hour}, several{"j": gaveUp}, time.Hour +
 			9*time.Minute, ""},
-		"the second was never submitted": {[]time.Duration{time.Hour}, several{"j": given}, time.Hour +
+		"the second was never submitted": {[]time.Duration{time.Hour}, several{"j": gaveUp}, time.Hour +
 			20*time.Minute, engine.Gone},
-		"the second runs": {[]time.Duration{time.Hour}, several{"j": given, "j-f1": running},
+		"the second runs": {[]time.Duration{time.Hour}, several{"j": gaveUp, "j-f1": running},
 			5 * time.Hour, ""},
 		"the second runs, the first is gone": {[]time.Duration{time.Hour}, several{"j-f1": running}, 5 * time.Hour,
 			""},
-		"the second ran": {[]time.Duration{time.Hour}, several{"j": given, "j-f1": broke},
+		"the second ran": {[]time.Duration{time.Hour}, several{"j": gaveUp, "j-f1": broke},
 			time.Hour, engine.Failed},
-		"the second failed, a third may come": {[]time.Duration{time.Hour}, several{"j": given, "j-f1": failed},
+		"the second failed, a third may come": {[]time.Duration{time.Hour}, several{"j": gaveUp, "j-f1": failed},
 			time.Hour + 19*time.Minute, ""},
 		"the first ran on too few machines, the second failed": {[]time.Duration{time.Hour},
 			several{"j": {State: engine.Cancelled, Began: true}, "j-f1": failed},
 			time.Hour + 19*time.Minute, ""},
 		"the first lives on beside the second": {[]time.Duration{time.Hour}, several{"j": running, "j-f1": broke},
 			time.Hour, ""},
-		"all have ended": {[]time.Duration{time.Hour, 2 * time.Hour}, several{"j": given,
+		"all have ended": {[]time.Duration{time.Hour, 2 * time.Hour}, several{"j": gaveUp,
 			"j-f1": failed, "j-f2": failed}, 2 * time.Hour, engine.Failed},
 	} {
 		p := &sweep.Plan{Format: 1, Sweep: "j", Job: "projects/p/locations/l/jobs/j", Created: created,
@@ -83,8 +85,7 @@ func TestASweepWithSeveralJobs(t *testing.T) {
 		ended, state, err := (&jobHistory{a: a, plan: p}).haveEnded(t.Context())
 		if err != nil || ended != (c.want != "") || ended && state != c.want {
 			t.Errorf("%s: the jobs have ended: %t, as %q, error %v; want %q, where empty is not ended", name, ended,
-				state, err,
-				c.want)
+				state, err, c.want)
 		}
 	}
 }
@@ -153,14 +154,18 @@ func TestForeignJobsAreIgnored(t *testing.T) {
 	}
 }
 
-// TestPlansOfOtherBuilds: a sweep that was trained while another build was installed is concluded.
+// TestPlansOfOtherBuilds: a sweep that was trained while another build was installed is concluded, although its plan
+// has a key and a metric that this build does not know. The metric is left out.
 func TestPlansOfOtherBuilds(t *testing.T) {
 	w := newWorld(t, options{})
 	text, _ := json.Marshal(w.plan)
 	text = bytes.Replace(text, []byte(`"trials":[{`), []byte(`"trials":[{"absent":["drop_rate"],`), 1)
+	text = bytes.Replace(text, []byte(`"metrics":[`), []byte(`"metrics":["metric_of_tomorrow",`), 1)
 	overwrite(t, w.sweeps, sweep.Names(w.plan.Sweep).Plan(), string(text))
 	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeWinner {
 		t.Errorf("a sweep of another build is concluded as %+v, expected a winner", c)
+	} else if len(c.Test) != len(w.plan.Metrics) {
+		t.Errorf("on test it has %v; want the metrics that are known, %v", c.Test, w.plan.Metrics)
 	}
 }
 
@@ -186,6 +191,26 @@ func TestTroubleOfTasks(t *testing.T) {
 	}
 }
 
+// TestALongTroubleKeepsNoSweepOpen: a sweep of which one trial has no result ends with its job, and its reason has what
+// a task told at last. That is as long as a trouble may be, 4,096 bytes, and has a character that terminals obey. The
+// registry takes neither for a reason; the version is registered and promoted all the same, with a reason that is cut.
+func TestALongTroubleKeepsNoSweepOpen(t *testing.T) {
+	w := newWorld(t, options{skip: func(i int) bool { return i == 2 }})
+	trouble := sweep.Trouble{Format: 1, Sweep: w.plan.Sweep, Task: 3, Text: "\x1b[2J" + strings.Repeat("x", 4092),
+		At: created}
+	a := w.aggregator()
+	must.Do(t, a.sweep(w.plan.Sweep).Tell(t.Context(), "j", 3, &trouble))
+	a.Jobs = several{"night-1": {State: engine.Failed, Began: true}}
+	c, err := a.Consider(t.Context(), w.plan.Sweep)
+	if err != nil || c == nil || c.Version != 1 || !c.Gate.Promoted {
+		t.Fatalf("concluded as %+v, error %v; want version 1, promoted", c, err)
+	}
+	v := must.Get(a.Registry.Get(t.Context(), "ctr", "1"))(t)
+	if why := v.Info.Why; !strings.Contains(why, "(task 3:  [2Jxxx") || !strings.HasSuffix(why, " ...") {
+		t.Errorf("the version's reason is %q; want it with the start of the trouble, and cut", why)
+	}
+}
+
 // TestAnEndSaysWhichMachinesWereMissing: the reason of a sweep that ends at its time limit names what the engine says
 // about missing machines, if all or some tasks had none. If all had one, it does not.
 func TestAnEndSaysWhichMachinesWereMissing(t *testing.T) {
@@ -208,7 +233,8 @@ func TestAnEndSaysWhichMachinesWereMissing(t *testing.T) {
 }
 
 // budgeted returns a sweep of four trials, of which the first so many are done, on one machine at 3.60 USD an hour: a
-// dollar buys 1,000 seconds. All trials were claimed 30 seconds after the plan, and their tasks are alive.
+// dollar buys 1,000 seconds. All trials were claimed 30 seconds after the plan, and their tasks are alive. As machines
+// take 30 seconds to come (LeadTime), they are charged from the plan on.
 func budgeted(t *testing.T, budget, quorum float64, done int) *world {
 	t.Helper()
 	w := newWorld(t, options{leaves: []int{2, 3, 4, 5}, skip: func(i int) bool { return i >= done },

@@ -147,11 +147,18 @@ func predict(s *scorer.Scorer, sample *dataset.Sample) ([]float64, error) {
 	return s.Sample(sample, runtime.GOMAXPROCS(0))
 }
 
+// listedColumns is how many missing columns a reason names: a wide table may lack hundreds.
+const listedColumns = 5
+
 // lacksColumns says which columns, quoted, rows do not have.
 func lacksColumns(names []string) error {
 	n := len(names)
+	listed := strings.Join(names[:min(n, listedColumns)], ", ")
+	if n > listedColumns {
+		listed += fmt.Sprintf(" and %d more", n-listedColumns)
+	}
 	return fmt.Errorf("it needs the %s %s, which %s missing from these rows", english.PluralWord(n, "column", ""),
-		strings.Join(names, ", "), english.PluralWord(n, "is", "are"))
+		listed, english.PluralWord(n, "is", "are"))
 }
 
 // rival is a version that the new model is compared with.

@@ -32,7 +32,8 @@ func explainEnding(why protocol.Why, b sweep.Board, p *sweep.Plan, spent string,
 }
 
 // explainSpent says why the sweep's budget counts as used up, which includes a reserve for the time until tasks have
-// seen the ending and stopped. It is empty if the budget is not used up, or if there is none.
+// seen the ending and stopped. It is empty if the budget is not used up, if there is none, or if the plan has no prices
+// (Quote) to count by.
 func (a *Aggregator) explainSpent(ctx context.Context, k *known, jobs *jobHistory) (string, error) {
 	p := k.plan
 	budget := p.Spec.Budget
@@ -155,5 +156,6 @@ func quorum(p *sweep.Plan, b sweep.Board, e *sweep.Ending) int {
 			}
 		}
 	}
-	return max(1, int(math.Ceil(p.Spec.Limits.Quorum*float64(wanted)))-stopped)
+	// A product such as .55 * 20 is rounded to a little more than 11, which must not make it 12.
+	return max(1, int(math.Ceil(p.Spec.Limits.Quorum*float64(wanted)-1e-9))-stopped)
 }

@@ -363,6 +363,21 @@ func TestTheQuorumCountsAtTheEnd(t *testing.T) {
 	}
 }
 
+// TestAQuorumIsExact: the quorum is the least whole number of trials that is not below their share, also where the
+// product of the two is not exact: .55 * 20 and .56 * 25 are a little more than 11 and 14. It is at least 1.
+func TestAQuorumIsExact(t *testing.T) {
+	for _, tc := range []struct {
+		share        float64
+		trials, want int
+	}{{0.55, 20, 11}, {0.56, 25, 14}, {0.57, 100, 57}, {0.5, 3, 2}, {1, 7, 7}, {0.01, 3, 1}} {
+		p := &sweep.Plan{Trials: make([]sweep.Trial, tc.trials)}
+		p.Spec.Limits.Quorum = tc.share
+		if got := quorum(p, sweep.MakeBoard(p, nil), &sweep.Ending{}); got != tc.want {
+			t.Errorf("%v of %d trials: got a quorum of %d, want %d", tc.share, tc.trials, got, tc.want)
+		}
+	}
+}
+
 // TestStoppedTrialsNeedNoQuorum: trials stopped because others were better do not count against the quorum.
 func TestStoppedTrialsNeedNoQuorum(t *testing.T) {
 	stop := func(r *sweep.Result, _ map[string][]byte) {

@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"coppice/internal/dataset"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/search"
@@ -57,9 +56,6 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 
 // pickRows returns some rows, by their indices, of a matrix with n numbers in each row.
 func pickRows(all []float64, rows []uint32, n int) []float64 {
-	if n == 1 {
-		return dataset.Pick(all, rows)
-	}
 	out := make([]float64, 0, n*len(rows))
 	for _, r := range rows {
 		out = append(out, all[int(r)*n:][:n]...)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -178,23 +177,13 @@ func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
 	before := w.predictions(w.testRaw)
 
 	if p.Spec.Objective == "binary" {
-		err := w.choose(h)
-		if err != nil {
+		if err := w.choose(h); err != nil {
 			return err
 		}
-		if w.calibration.Before, err = measure(h, before, "ece", "brier", "log_loss"); err != nil {
-			return err
-		}
-		if w.calibration.After, err = measure(h, w.predictions(w.testRaw), "ece", "brier", "log_loss"); err != nil {
-			return err
-		}
+		w.calibration.Before = measure(h, before, "ece", "brier", "log_loss")
+		w.calibration.After = measure(h, w.predictions(w.testRaw), "ece", "brier", "log_loss")
 	}
-
-	names := append([]string{p.Spec.Metric}, p.Metrics...)
-	var err error
-	if w.test, err = measure(h, w.predictions(w.testRaw), names...); err != nil {
-		return err
-	}
+	w.test = measure(h, w.predictions(w.testRaw), append([]string{p.Spec.Metric}, p.Metrics...)...)
 	w.within = intervalOnTest(p.Spec.Metric, h, w.predictions(w.testRaw))
 	return nil
 }
@@ -246,33 +235,24 @@ func input(t *dataset.Targets, pred []float64) metric.Input {
 }
 
 // measure evaluates metrics of predictions on test.
-func measure(h *holdout, pred []float64, names ...string) (map[string]float64, error) {
+func measure(h *holdout, pred []float64, names ...string) map[string]float64 {
 	return evaluate(input(&h.test, pred), names...)
 }
 
 // evaluate returns the values of metrics, by their canonical names. One that is undefined on these rows, such as an AUC
-// on labels of a single class, is left out.
-func evaluate(in metric.Input, names ...string) (map[string]float64, error) {
+// on labels of a single class, is left out. So is one that this build does not know: the plan may be of another build.
+func evaluate(in metric.Input, names ...string) map[string]float64 {
 	var e metric.Evaluator
 	e.Reset(in)
 	out := map[string]float64{}
-
 	for _, name := range names {
 		m, err := metric.Lookup(name)
 		if err != nil {
-			return nil, err
-		}
-
-		var undefined *metric.InputError
-		v, err := e.Eval(m)
-		if errors.As(err, &undefined) {
 			continue
 		}
-		if err != nil {
-			return nil, err
+		if v, err := e.Eval(m); err == nil {
+			out[m.Name] = v
 		}
-		out[m.Name] = v
 	}
-
-	return out, nil
+	return out
 }
