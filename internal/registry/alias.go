@@ -146,7 +146,8 @@ func (r *Registry) Promote(ctx context.Context, model string, version int, expec
 //
 // If the alias is not in the expected state, the error is a *ConflictError. But if it has already been rolled back from
 // the expected version, to version to if that is given, it stays as it is and there is no error, so repeating the call
-// is harmless. Expect.Any expects the version at which the alias points when Rollback begins.
+// is harmless. Expect.Any expects the version at which the alias points when Rollback begins. If the version to which
+// it leads is deleted at the same time, the alias moves back to where it was, and the error is a *DeletedError.
 func (r *Registry) Rollback(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
 	if to < 0 {
 		return Alias{}, wrong("version to return to", "%d; versions count from 1", to)
@@ -164,7 +165,7 @@ func (r *Registry) Rollback(ctx context.Context, model, alias string, to int, ex
 		expect = Expect{Version: begin.Version}
 	}
 
-	return r.moveAlias(ctx, model, alias, func(now Alias) (*Alias, error) {
+	a, err := r.moveAlias(ctx, model, alias, func(now Alias) (*Alias, error) {
 		asExpected := now.Version == expect.Version && (expect.Sequence == 0 || now.Last.Sequence == expect.Sequence)
 		if !asExpected {
 			if now.Last.Kind == RolledBack && now.Last.From == expect.Version && (to == 0 || to == now.Version) {
@@ -185,6 +186,10 @@ func (r *Registry) Rollback(ctx context.Context, model, alias string, to int, ex
 		next.Past = next.Past[:last]
 		return &next, nil
 	})
+	if err != nil {
+		return Alias{}, err
+	}
+	return r.unlessDeleted(ctx, a, act)
 }
 
 // backTo returns the index in now.Past of the version to return to: version to or, if that is 0, the last usable one.

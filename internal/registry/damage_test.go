@@ -404,9 +404,11 @@ func TestExported(t *testing.T) {
 			t.Errorf("%s: got %v, want an error of kind Damaged", what, err)
 		}
 	}
-	must.Do(t, os.WriteFile(filepath.Join(folder, "version.json"), []byte("{"), 0o644))
-	if _, _, err := registry.Exported(ctx, folder); !problem.Is(err, problem.Damaged) {
-		t.Errorf("half a record: got %v, want an error of kind Damaged", err)
+	for what, record := range map[string]string{"half a record": "{", "no number": `{"format":1,"model":"ctr"}`} {
+		must.Do(t, os.WriteFile(filepath.Join(folder, "version.json"), []byte(record), 0o644))
+		if _, _, err := registry.Exported(ctx, folder); !problem.Is(err, problem.Damaged) {
+			t.Errorf("%s: got %v, want an error of kind Damaged", what, err)
+		}
 	}
 	if _, _, err := registry.Exported(ctx, t.TempDir()); !problem.Is(err, problem.NotFound) {
 		t.Errorf("an empty folder: got %v, want an error of kind NotFound", err)

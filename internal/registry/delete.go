@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,8 +56,8 @@ func (r *Registry) Delete(ctx context.Context, model string, number int, act Act
 		}
 	}
 
-	// If an alias was moved to it meanwhile, withdraw the mark. A repeated call looks, too: the one before may have
-	// died at this point.
+	// If an alias was moved to it meanwhile, or if that cannot be known, withdraw the mark. A repeated call looks, too:
+	// the one before may have died at this point.
 	held := r.checkUnused(ctx, model, number)
 	if held == nil {
 		return nil
@@ -122,8 +123,9 @@ func (r *Registry) notDeleted(ctx context.Context, model string, number int) err
 }
 
 // unlessDeleted returns alias a, which was just moved, unless its version was deleted at the same time. Then it moves
-// the alias back to the last usable version, or removes it if there is none, and returns the *DeletedError. If the
-// alias has been moved again since, that move stays.
+// the alias back to the last usable version, which is the one that it has left if that can be used, or removes it if
+// there is none, and returns the *DeletedError. If the alias has been moved again since, that move stays. If the store
+// fails, it returns that error and the alias stays at the deleted version, with its past, so that Rollback leads back.
 func (r *Registry) unlessDeleted(ctx context.Context, a Alias, act Act) (Alias, error) {
 	gone := r.notDeleted(ctx, a.Model, a.Version)
 	var deleted *DeletedError
@@ -131,12 +133,18 @@ func (r *Registry) unlessDeleted(ctx context.Context, a Alias, act Act) (Alias, 
 		return a, gone
 	}
 
-	act.Why = "back: " + gone.Error()
+	act.Why = fmt.Sprintf("back: %.1000s", gone) // cut below maxText, which the deletion's reason alone may have
 	_, err := r.moveAlias(ctx, a.Model, a.Name, func(now Alias) (*Alias, error) {
 		if now.Version != a.Version || now.Last.Sequence != a.Last.Sequence {
 			return nil, nil // it was moved again meanwhile
 		}
+		if now.Last.Kind == RolledBack { // a promotion puts the version that it leaves into Past, a rollback does not
+			now.Past = append(slices.Clone(now.Past), now.Last.From)
+		}
 		last, err := r.lastUsable(ctx, now)
+		if err != nil && !problem.Is(err, problem.NotFound) && !problem.Is(err, problem.Damaged) {
+			return nil, err
+		}
 		if err != nil {
 			next := now.movedTo(Removed, 0, act)
 			next.Past = nil

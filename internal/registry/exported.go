@@ -16,8 +16,8 @@ import (
 )
 
 // Exported opens a version that Export has written into a folder. It returns the version, and a registry in memory
-// that holds nothing else. A file that is missing, or has another length than the version says, is an error of kind
-// Damaged. A file with another checksum is one when it is read from the registry.
+// that holds nothing else. A record that is no version's is an error of kind Damaged, and so is a file that is missing
+// or has another length than the version says. A file with another checksum is one when it is read from the registry.
 func Exported(ctx context.Context, folder string) (*Registry, Version, error) {
 	path := filepath.Join(folder, versionFile)
 	record, err := strictyaml.ReadUpTo(path, maxRecord)
@@ -28,7 +28,11 @@ func Exported(ctx context.Context, folder string) (*Registry, Version, error) {
 	if err := json.Unmarshal(record, &v); err != nil {
 		return nil, Version{}, Damaged(path, err)
 	}
-	if err := checkModel(v.Model); err != nil {
+	err = checkModel(v.Model)
+	if err == nil && (v.Number < 1 || v.Number > maxNumber) {
+		err = fmt.Errorf("it describes version %d", v.Number)
+	}
+	if err != nil {
 		return nil, Version{}, Damaged(path, err)
 	}
 

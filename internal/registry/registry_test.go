@@ -263,7 +263,8 @@ func describe(events []registry.Event) []string {
 }
 
 // TestHistoryTrustsSequencesMoreThanClocks: in the history, the moves of an alias stay in their sequence, and after the
-// registration of their version, although the clocks of those who made them say otherwise.
+// registration of their version, although the clocks of those who made them say otherwise. Version 1 was registered on
+// day 0 and version 2 on day 5; the champion was moved to them in turn, by clocks that said day 3, 1, 7 and -9.
 func TestHistoryTrustsSequencesMoreThanClocks(t *testing.T) {
 	r := registry.New(blob.Memory())
 	ctx := t.Context()

@@ -95,6 +95,7 @@ func TestAliasesOfOnesOwn(t *testing.T) {
 	if err != nil || a.Last.Sequence != 4 {
 		t.Errorf("set again: %+v, %v, want the fourth move of its history", a, err)
 	}
+	// Three of the champion and four of the canary: twice set, removed, set again.
 	if v, err := r.Verify(ctx, "ctr"); err != nil || len(v.Moves) != 7 {
 		t.Errorf("verify: %+v, %v, want 7 moves", v, err)
 	}
@@ -153,22 +154,82 @@ func TestDelete(t *testing.T) {
 }
 
 // TestDeletingWhatIsBeingPromoted: version 1 is promoted just before or just after the write that deletes it, or the
-// other way round. Not both succeed, and no alias points at a deleted version afterwards.
+// other way round. Not both succeed, and no alias points at a deleted version afterwards. The reason for deleting it is
+// as long as one may be, 4,096 bytes; the move back, which quotes it, can be read all the same.
 func TestDeletingWhatIsBeingPromoted(t *testing.T) {
+	long := strings.Repeat("room", 1024)
 	for _, after := range []bool{false, true} {
 		s, calm := chained(t)
 		var promoted error
 		m := meanwhile(s, "deleted.json", after, func() {
 			_, promoted = calm.Promote(t.Context(), "ctr", 1, registry.Expect{Version: 3}, act(4, "back"))
 		})
-		deleted := registry.New(m).Delete(t.Context(), "ctr", 1, act(4, "room"))
+		deleted := registry.New(m).Delete(t.Context(), "ctr", 1, act(4, long))
 		agree(t, calm, "a promotion while deleting", promoted, deleted)
 
 		s, calm = chained(t)
 		m = meanwhile(s, "aliases/champion.json", after,
-			func() { deleted = calm.Delete(t.Context(), "ctr", 1, act(4, "room")) })
+			func() { deleted = calm.Delete(t.Context(), "ctr", 1, act(4, long)) })
 		_, promoted = registry.New(m).Promote(t.Context(), "ctr", 1, registry.Expect{Version: 3}, act(4, "back"))
 		agree(t, calm, "a deletion while promoting", promoted, deleted)
+	}
+}
+
+// TestDeletingWhereARollbackLeads: version 2, to which the champion would be rolled back from 3, is deleted just before
+// or just after the write that moves the alias, or the other way round. The champion can be read afterwards, so it is
+// not at a deleted version: the rollback is undone, or leads to version 1, or the deletion is refused or withdrawn.
+func TestDeletingWhereARollbackLeads(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for _, part := range []string{"deleted.json", "aliases/champion.json"} {
+			s, calm := chained(t)
+			roll := func(r *registry.Registry) error {
+				return third(r.Rollback(t.Context(), "ctr", registry.Champion, 0, registry.Expect{Version: 3},
+					act(4, "alarm")))
+			}
+			remove := func(r *registry.Registry) error { return r.Delete(t.Context(), "ctr", 2, act(4, "room")) }
+
+			// The one whose write is meant is interrupted by the other.
+			var rolled, deleted error
+			if part == "deleted.json" {
+				deleted = remove(registry.New(meanwhile(s, part, after, func() { rolled = roll(calm) })))
+			} else {
+				rolled = roll(registry.New(meanwhile(s, part, after, func() { deleted = remove(calm) })))
+			}
+
+			v, err := calm.Get(t.Context(), "ctr", "")
+			if _, broken := calm.Verify(t.Context(), "ctr"); err != nil || broken != nil ||
+				(rolled == nil) != (v.Number < 3) {
+				t.Errorf("around %s (after it: %t): rolled back with error %v, deleted with error %v; the champion is "+
+					"version %d (error %v), verified with error %v; want one that can be read, 3 only after an error",
+					part, after, rolled, deleted, v.Number, err, broken)
+			}
+		}
+	}
+}
+
+// TestAStoreThatFailsRemovesNoChampion: version 1 is deleted while it is promoted, and the store does not give version
+// 3, to which the champion would move back. The alias is not removed for that, which would lose where it was: once the
+// store answers again, rolling back leads to version 3.
+func TestAStoreThatFailsRemovesNoChampion(t *testing.T) {
+	s, calm := chained(t)
+	deleted := false
+	m := meanwhile(s, "aliases/champion.json", false, func() {
+		must.Do(t, calm.Delete(t.Context(), "ctr", 1, act(4, "room")))
+		deleted = true
+	})
+	failing := blobtest.Before(m, blobtest.Open, func(_ context.Context, name string) error {
+		if deleted && strings.HasSuffix(name, "versions/3/version.json") {
+			return errRefused
+		}
+		return nil
+	})
+	if _, err := registry.New(failing).Promote(t.Context(), "ctr", 1, registry.Expect{Version: 3},
+		act(4, "back")); !errors.Is(err, errRefused) {
+		t.Errorf("promoting what is being deleted, over a store that fails: got error %v, want errRefused", err)
+	}
+	a, err := calm.Rollback(t.Context(), "ctr", registry.Champion, 0, registry.Expect{Any: true}, act(5, "alarm"))
+	if err != nil || a.Version != 3 {
+		t.Errorf("rolled back when the store answers again: got %+v, error %v; want version 3", a, err)
 	}
 }
 
