@@ -5,6 +5,7 @@ package machines
 
 import (
 	"maps"
+	"math/bits"
 	"regexp"
 	"slices"
 	"strconv"
@@ -55,7 +56,8 @@ const Custom = "custom"
 var customPattern = regexp.MustCompile(`^custom-([1-9][0-9]{0,3})-([1-9][0-9]{2,8})$`)
 
 // Find returns the machine type called name. That is a type in the catalogue, or a host of a cluster, whose name says
-// its size (see Custom). For any other name the error is of the kind problem.Input and suggests similar ones.
+// its size (see Custom). For any other name the error is of the kind problem.Input. It suggests similar ones or, for a
+// name of another form, says what names look like.
 func Find(name string) (Type, error) {
 	if t, ok := known().types[name]; ok {
 		return t, nil
@@ -107,9 +109,9 @@ func compareSizes(a, b string) int {
 // CheckDisks returns an error of kind Input, which says what to write instead, if the type cannot have n local SSDs.
 func (t Type) CheckDisks(n int) error {
 	switch {
-	case len(t.Disks) == 0:
+	case len(t.Disks) == 0: // there is an n2-highmem with each power of two from 2 to 128
 		return problem.New(problem.Input, "%s takes no local SSD, where the dataset has to lie; use a type that does, "+
-			"such as n2-highmem-%d", t.Name, min(t.VCPUs, 128)) // the largest n2 has 128
+			"such as n2-highmem-%d", t.Name, min(max(2, 1<<bits.Len(uint(t.VCPUs-1))), 128))
 	case slices.Contains(t.Disks, n):
 		return nil
 	case t.BuiltIn:

@@ -127,7 +127,9 @@ func TestDisks(t *testing.T) {
 		"built in, else": {"c4d-highmem-64-lssd", 8, "comes with 6 local SSDs, not 8"},
 		"none": {"e2-highmem-16", 1,
 			"takes no local SSD, where the dataset has to lie; use a type that does, such as n2-highmem-16"},
-		"one": {"c2-standard-60", 4, "takes 8 local SSDs, not 4"},
+		"one":               {"c2-standard-60", 4, "takes 8 local SSDs, not 4"},
+		"none, an odd size": {"c3-highmem-22", 1, "such as n2-highmem-32"},
+		"none, the largest": {"c3-highmem-176", 1, "such as n2-highmem-128"},
 	} {
 		m := must.Get(machines.Find(tc.machine))(t)
 		err := m.CheckDisks(tc.disks)

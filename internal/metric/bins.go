@@ -114,8 +114,9 @@ type Rival struct {
 func (r *Rival) By(gain float64) float64 { return gain / max(r.Old, -r.Old) }
 
 // Bins sorts rows by rank, [rows], lowest first, and divides them into at most n bins of about equal weight. Rows with
-// the same rank stay together, so that the result does not depend on the order of the rows. in.Pred are the predictions
-// before calibration; after, [rows], those after it, or nil.
+// the same rank stay together, so that the result does not depend on the order of the rows. A rank with more weight
+// than a bin's share makes a larger bin; then each rank is a bin by itself until the number of bins has caught up.
+// in.Pred are the predictions before calibration; after, [rows], those after it, or nil.
 func Bins(in Input, rank, after []float64, n int) []Bin {
 	order := make([]int, len(rank))
 	total := 0.0

@@ -202,7 +202,7 @@ func (c Confidence) bounds(values []float64) (low, high float64) {
 //
 // How often a row is in a resample is Poisson distributed with mean 1, independently of other rows. With many rows that
 // is nearly the same as drawing as many rows as there are (Hanley and MacGibbon 2006). Resamples on which the metric is
-// not defined are left out; if these are more than half, the last of their errors is returned.
+// not defined are left out; if these are more than half, or all but one, the last of their errors is returned.
 func bootstrap(m Metric, c Confidence, in Input, preds [][]float64, of func(values []float64) float64) (low, high,
 	deviation float64, err error) {
 	sides := make([]*resampler, len(preds))
@@ -232,8 +232,8 @@ func bootstrap(m Metric, c Confidence, in Input, preds [][]float64, of func(valu
 		}
 	}
 
-	// If most resamples are undefined, the rest is not representative.
-	if 2*len(all) < c.Samples {
+	// If most resamples are undefined, the rest is not representative. A single one has no spread.
+	if 2*len(all) < c.Samples || len(all) < 2 {
 		return 0, 0, 0, last
 	}
 	low, high = c.bounds(all)

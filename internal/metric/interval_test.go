@@ -105,7 +105,8 @@ func TestIntervals(t *testing.T) {
 }
 
 // TestBootstrapAgreesWithNewSamples: the standard error that resampling gives is, on average, 0.8 to 1.25 times the
-// standard deviation of the metric over 100 independent samples. That deviation itself is known to about 7 %.
+// standard deviation of the metric over 100 independent samples. That deviation itself is known to about 7 %, one over
+// the root of 2 x 99.
 func TestBootstrapAgreesWithNewSamples(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 0))
 	for _, name := range []string{"average_precision", "ece", "precision@10%", "lift@5%"} {
@@ -276,6 +277,15 @@ func TestConfidenceIsChecked(t *testing.T) {
 	if _, err := lookup(t, "average_precision").Interval(metric.Input{Label: []float32{0, 1, 0}, Pred: in.Pred},
 		metric.Confidence{Samples: 20}); err != nil {
 		t.Errorf("with one positive row, resamples without it are left out; error %v", err)
+	}
+
+	// Of two resamples, about every second time one has the only positive row: that says nothing of the spread.
+	for seed := range uint64(20) {
+		i, err := lookup(t, "average_precision").Interval(metric.Input{Label: []float32{0, 1, 0}, Pred: in.Pred},
+			metric.Confidence{Samples: 2, Seed: seed})
+		if err == nil && math.IsNaN(i.Error) {
+			t.Errorf("seed %d: of two resamples the interval is %+v; want a standard error or an error", seed, i)
+		}
 	}
 }
 

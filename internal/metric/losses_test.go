@@ -47,7 +47,7 @@ func TestLossesRefuse(t *testing.T) {
 func TestLossesHaveIntervals(t *testing.T) {
 	in := metric.Input{Label: []float32{1, 2, 4, 3}, Pred: []float64{1.5, 2, 3, 5}}
 	i := must.Get(lookup(t, "quantile@0.5").Interval(in, metric.Confidence{}))(t)
-	// The losses are .25, 0, .5 and 1, with mean .4375 and variance .18229.
+	// The losses are .25, 0, .5 and 1, with mean .4375 and, over three degrees of freedom, variance .18229.
 	if want := math.Sqrt(0.182291666666666666 / 4); i.Value != 0.4375 || math.Abs(i.Error-want) > 1e-12 {
 		t.Errorf("got %v with error %v, want .4375 with %v", i.Value, i.Error, want)
 	}

@@ -156,8 +156,9 @@ func Names() []string {
 
 // Lookup returns the metric with this name. It takes canonical names, the names of LightGBM and scikit-learn, names as
 // identifiers (precision_at_1pct), and value(EXPRESSION), the mean of an expression over the rows. Blanks around a name
-// do not count and, except in an expression, neither does upper or lower case; - is _. An unknown name and an argument
-// that does not fit are errors of kind Input. For an unknown name the error suggests a similar one, if there is one.
+// do not count, and of all but value(EXPRESSION) neither does upper or lower case, and - is _. An unknown name and an
+// argument that does not fit are errors of kind Input. For an unknown name the error suggests a similar one, if there
+// is one.
 func Lookup(name string) (Metric, error) {
 	if text, ok := strings.CutPrefix(strings.TrimSpace(name), "value("); ok && strings.HasSuffix(text, ")") {
 		return lookupValue(text[:len(text)-1])

@@ -273,9 +273,15 @@ func (w *world) list(q *storage.Query) []string {
 	}
 }
 
-// TestImpossibleNames: names that the service does not accept for objects and buckets are answered with 400.
+// TestImpossibleNames: names that the service does not accept for objects and buckets are answered with 400. The
+// server itself makes no bucket of such a name either, of which each call would be refused.
 func TestImpossibleNames(t *testing.T) {
 	w := start(t, Options{})
+	for _, name := range []string{"Upper", "a..b", strings.Repeat("b", 64)} {
+		if w.server.CreateBucket(name) == nil {
+			w.Errorf("made the bucket %.30q, want an error", name)
+		}
+	}
 	for _, name := range []string{".", "..", "a\nb", "a\rb", "a\x00b", strings.Repeat("x", 1025)} {
 		if _, err := w.put(w.b.Object(name), "x"); code(err) != http.StatusBadRequest {
 			w.Errorf("put %.30q: %v, expected 400", name, err)

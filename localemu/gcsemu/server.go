@@ -99,7 +99,7 @@ func (s *Server) Close() {
 
 // CreateBucket makes the bucket; an existing one is left unchanged.
 func (s *Server) CreateBucket(name string) error {
-	if !bucketPattern.MatchString(name) {
+	if !bucketNamed(name) {
 		return fmt.Errorf("bucket name %.80q: use 3 to 63 of a-z, 0-9, '-', '_' and '.'", name)
 	}
 	s.mu.Lock()

@@ -11,8 +11,8 @@ import (
 
 // NewStalling returns a store whose calls may stand still, as if the caller's machine, the network or the service did.
 // Before a call is done, and again before its answer comes, it waits with the probability share, for a time up to
-// longest. Both are drawn from seed. So what a caller reads or lists may be long past when it gets it. The store is
-// meant for testing/synctest, where waiting takes no time.
+// longest, which must be above 0. Both are drawn from seed. So what a caller reads or lists may be long past when it
+// gets it. The store is meant for testing/synctest, where waiting takes no time.
 func NewStalling(s blob.Store, seed uint64, share float64, longest time.Duration) *Hooked {
 	var mu sync.Mutex
 	draw := rand.New(rand.NewPCG(seed, 0x57a11)) // 0x57a11: any constant; mu guards draw

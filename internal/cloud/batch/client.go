@@ -232,7 +232,8 @@ func (c *Client) Get(ctx context.Context, name string) (Status, error) {
 }
 
 // Cancel stops the job, waits until it has stopped, at most ten minutes, and returns its last status. A job that has
-// finished is left as it is. A cancelled job can still be read and listed.
+// finished is left as it is. A cancelled job can still be read and listed. If the job is being deleted, the wait ends
+// with ErrNotExist.
 func (c *Client) Cancel(ctx context.Context, name string) (Status, error) {
 	s, err := c.Get(ctx, name)
 	if err != nil || s.State.Finished() {

@@ -399,6 +399,7 @@ func TestRefusals(t *testing.T) {
 // TestCancelRace: if the job ends just before it is cancelled, so that Batch refuses, Cancel returns its final state
 // and no error.
 func TestCancelRace(t *testing.T) {
+	// As Cancel finds the job before it asks Batch, and then as it waits for its end.
 	states := []batchpb.JobStatus_State{batchpb.JobStatus_RUNNING, batchpb.JobStatus_RUNNING,
 		batchpb.JobStatus_SUCCEEDED}
 	c := serve(t, &scripted{

@@ -35,8 +35,8 @@ type Jobs struct {
 }
 
 // Describe returns the job of Batch that an array of tasks becomes. It starts from the deployment's Place, which q may
-// override in zones, and fills in the program, its tasks and their machines. Tasks are repeated after the exit codes
-// that q names, and after those with which Batch ends a task whose machine was lost.
+// override in zones, and fills in the program, its tasks and their machines. All tasks run at once. They are repeated
+// after the exit codes that q names, and after those with which Batch ends a task whose machine was lost.
 func (e *Jobs) Describe(q engine.Array) Job {
 	j := e.Place
 	if len(q.Zones) > 0 {
@@ -45,7 +45,7 @@ func (e *Jobs) Describe(q engine.Array) Job {
 	j.ID, j.Args, j.Image, j.ServiceAccount = q.ID, q.Args, e.Images[q.Program], e.Accounts[q.Program]
 	j.Labels = map[string]string{PlanLabel: q.Plan[:min(len(q.Plan), PlanLabelDigits)]}
 	maps.Copy(j.Labels, q.Labels)
-	j.Env, j.MountPath = maps.Clone(q.Env), MountPath
+	j.Env, j.MountPath = maps.Collect(maps.All(q.Env)), MountPath // a copy, which is not nil
 	j.Env["COPPICE_SCRATCH"] = MountPath
 	j.Tasks, j.Parallelism, j.TasksPerVM = q.Tasks, q.Tasks, q.TasksPerHost
 	j.MachineType, j.Spot, j.LocalSSDs = q.Machine, q.Spot, q.LocalSSDs

@@ -284,7 +284,7 @@ func TestLocalSSDCounts(t *testing.T) {
 // TestAMachineThatGoesCostsAnAttempt: Batch is told to repeat a task whose machine was preempted (50001), or that ended
 // with an exit code of the job's own list (75), but not one that took too long (50005) or failed (1).
 func TestAMachineThatGoesCostsAnAttempt(t *testing.T) {
-	j := (&Jobs{}).Describe(engine.Array{Repeat: []int32{75}, Env: map[string]string{}})
+	j := (&Jobs{}).Describe(engine.Array{Repeat: []int32{75}}) // without variables of its own, too
 	for code, want := range map[int32]bool{exitPreempted: true, 75: true, 50005: false,
 		1: false} {
 		if got := slices.Contains(j.RetryExitCodes, code); got != want {
