@@ -12,8 +12,8 @@ var ceilings = map[string]int{
 	"aggregator":                   7,
 	"aggregator/command":           75,
 	"aggregator/internal/cli":      208,
-	"aggregator/internal/conclude": 3211,
-	"aggregator/internal/judge":    731,
+	"aggregator/internal/conclude": 3201,
+	"aggregator/internal/judge":    747,
 	"bench/gauge":                  502,
 	"container/roots":              27,
 	"e2e":                          1,
@@ -43,8 +43,8 @@ var ceilings = map[string]int{
 	"internal/fit":                 851,
 	"internal/gbt":                 7666,
 	"internal/ledger":              431,
-	"internal/machines":            319,
-	"internal/metric":              2086,
+	"internal/machines":            320,
+	"internal/metric":              2084,
 	"internal/must":                22,
 	"internal/nights":              3479,
 	"internal/nights/nightstest":   884,
@@ -58,7 +58,7 @@ var ceilings = map[string]int{
 	"internal/program/tables":      271,
 	"internal/protocol":            802,
 	"internal/random":              9,
-	"internal/registry":            1953,
+	"internal/registry":            1968,
 	"internal/scorer":              549,
 	"internal/search":              3339,
 	"internal/slurm":               517,
@@ -83,7 +83,7 @@ var ceilings = map[string]int{
 	"launcher/internal/provision":  372,
 	"launcher/internal/quote":      1138,
 	"launcher/internal/report":     1184,
-	"launcher/internal/reproduce":  403,
+	"launcher/internal/reproduce":  411,
 	"launcher/internal/serve":      1357,
 	"launcher/internal/show":       1642,
 	"launcher/internal/slot":       185,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_290
+const maxLines = 89_318
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

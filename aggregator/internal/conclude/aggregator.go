@@ -133,8 +133,9 @@ func (a *Aggregator) dropPermanent(id sweep.ID, err error) error {
 }
 
 // Reconcile checks every sweep of the bucket: messages may be lost, and a sweep whose tasks have gone silent sends
-// none. It continues after an error and returns all errors. Notifications come last, since a slow channel must not
-// delay the next sweep.
+// none. If the sweeps cannot be listed, it checks none; after an error about one it continues, and it returns all of
+// these but those that dropPermanent has logged. Notifications come last, since a slow channel must not delay the next
+// sweep.
 func (a *Aggregator) Reconcile(ctx context.Context) error {
 	var ids, ended []sweep.ID
 	for id, err := range sweepstore.List(ctx, a.Sweeps) {

@@ -200,7 +200,7 @@ func TestAModelThatLiesIsPassedOver(t *testing.T) {
 		"another leaf value": {func(_ *sweep.Result, f map[string][]byte) {
 			f["model.txt"] = bytes.Clone(f["model.txt"])
 			_, leaf, _ := bytes.Cut(f["model.txt"], []byte("leaf_value=-"))
-			leaf[0] = '9' // the length of a tree's text is checked before
+			leaf[0] = '9' // in model.txt, of which Cut returns a part; the length of a tree's text is checked before
 		}, "predicts"},
 		"another score": {func(_ *sweep.Result, f map[string][]byte) {
 			scores, _ := sweep.DecodeScores(f["test.scores"])

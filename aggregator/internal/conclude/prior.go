@@ -333,7 +333,8 @@ func (o *origin) sharesTestRows(newer *origin) bool {
 		return true
 	}
 
-	// Split by the same time, both test parts are known without their rows.
+	// Split by the same time, both test parts are known without their rows. Of other tables only one and the same is
+	// known to have the same.
 	a, b := &o.manifest.Split, &newer.manifest.Split
 	if o.profile == nil || a.By != dataset.SplitByTime || b.By != a.By || b.Column != a.Column {
 		return o.dataset == newer.dataset
@@ -411,7 +412,7 @@ const maxEarlierRows = 50_000
 // whose nights may be used, newest first; nights before a lasting change are not used. note is a sentence for people
 // about why there may be no night: it is also set if some are found. err is one of the store.
 func (m *match) earlierNights(ctx context.Context, sound []priorVersion) (found []night, note string, err error) {
-	wanted := *m.gate.Reference
+	wanted := *m.gate.Reference // the spec's or, from Gated, the default
 	if wanted == 0 {
 		return nil, "the gate uses none", nil
 	}

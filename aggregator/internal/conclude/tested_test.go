@@ -47,7 +47,8 @@ func sumOf(bins []metric.Bin) (sum metric.Bin) {
 }
 
 // TestTestedRows: the bins hold every test row once, in ascending order of predictions, and their calibrated
-// predictions add up to about the labels. The runner-up is another trial, over which the winner's gain lies in an
+// predictions add up to about the labels. Twelve small trees give few different predictions, of which none is divided,
+// so there may be fewer bins than testBins. The runner-up is another trial, over which the winner's gain lies in an
 // interval, and the conclusion's lead is the same gain as a share.
 func TestTestedRows(t *testing.T) {
 	w := newWorld(t, options{})
@@ -89,7 +90,8 @@ func TestTestedRows(t *testing.T) {
 }
 
 // TestTestedIsCalibrated: in the comparison with the runner-up, the winner's value is that of its calibrated
-// predictions, as in the conclusion, by a metric that calibration changes.
+// predictions, as in the conclusion, by a metric that calibration changes. Sixty trees of 40 leaves or more are too
+// many for the table's 3,000 rows, so that there is something to calibrate.
 func TestTestedIsCalibrated(t *testing.T) {
 	w := newWorld(t, options{leaves: []int{40, 60}, trees: 60,
 		change: func(p *sweep.Plan) { p.Spec.Metric, p.Maximize = "log_loss", false }})
@@ -234,7 +236,9 @@ func (w *world) verdict(t *testing.T, trial int, promoted bool) {
 }
 
 // TestPausedTrialsThatAreBehindCountAsStopped: if a sweep ends early, paused trials that others have beaten count as
-// stopped, not against the quorum. Those that would have continued count as missing, so that there is no winner.
+// stopped, not against the quorum. Those that would have continued count as missing, so that there is no winner. The
+// quorum is all six trials, less those that are stopped; two are done, so four have to be. With eta 3, a third of the
+// trials at a rung continue: of six the best two.
 func TestPausedTrialsThatAreBehindCountAsStopped(t *testing.T) {
 	behind := [4]float64{0.5, 0.6, 0.7, 0.8}
 	for name, tc := range map[string]struct {
@@ -262,7 +266,7 @@ func TestPausedTrialsThatAreBehindCountAsStopped(t *testing.T) {
 		"the score of one cannot be read": {sweep.StopASHA, behind, nil, nil, func(w *world) {
 			w.damage(t, sweep.Names(w.plan.Sweep).Rung(2, 3))
 		}, []int{3, 4, 5}, "2 trials are done, and the quorum is 3"},
-		"the best has failed, so the next best goes on": {sweep.StopASHA, behind, nil, func(r *sweep.Result,
+		"one of the two that are done has failed": {sweep.StopASHA, behind, nil, func(r *sweep.Result,
 			_ map[string][]byte) {
 			r.Status = sweep.StatusDone
 			if r.Trial == 0 {
@@ -396,7 +400,8 @@ func TestASweepOfFoldsWithoutAWinner(t *testing.T) {
 }
 
 // TestAResultOfAnotherFold: a result that names another fold than its trial's is damaged, and its configuration cannot
-// win.
+// win. Here it is that of trial 2, the first fold of configuration 1 (trials 0 and 1 are those of configuration 0).
+// Configuration 1 has the best scores, and would win otherwise; so the next best, 0, does.
 func TestAResultOfAnotherFold(t *testing.T) {
 	w := crossed(t, 7, nil, [2]float64{0.6, 0.62}, [2]float64{0.7, 0.8}, [2]float64{0.5, 0.5})
 	name := sweep.Names(w.plan.Sweep).Result(2)
