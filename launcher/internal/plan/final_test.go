@@ -362,6 +362,28 @@ func TestBagByDefault(t *testing.T) {
 	}
 }
 
+// TestABagThatDoesNotFit: a bag of ten models that the spec asks for is refused if it does not fit the machine, though a
+// final training of one model does; nothing is left out in its place. A n2-highcpu-2 has 2 GiB, of which the system and
+// this dataset leave half a GiB. One model of 800,000 rows takes 0.2 GiB, and ten at once take 0.7.
+func TestABagThatDoesNotFit(t *testing.T) {
+	m := manifest(all...)
+	for i := range m.Splits {
+		m.Splits[i].Rows = 200_000
+	}
+	m.Files[0].Bytes = 512 << 20
+	for bag, fits := range map[string]bool{"1": true, "10": false} {
+		s := parse(t, "final: {rows: train}", "ensemble: {bag: "+bag+"}", "n2-highmem-64}",
+			"n2-highcpu-2, threads_per_task: 1}")
+		if fits {
+			if p := built(t, s, m); !p.Spec.FinalRows() {
+				t.Errorf("a bag of %s: the plan has no final training, want one; the notes are %q", bag, p.Notes)
+			}
+			continue
+		}
+		refused(t, "ensemble.bag is 10: the refit on the rows of several splits does not fit a n2-highcpu-2", s, m)
+	}
+}
+
 // withoutRequire is the text of spec without its lines require and final.
 func withoutRequire(t *testing.T) string {
 	t.Helper()

@@ -226,11 +226,15 @@ func (p *Planned) complete(in Inputs, chooses metric.Metric) error {
 
 // sizeTasks sets the plan's Sizing and Fallback. If the final training does not fit the machine, what the spec did not
 // ask for is taken out of the plan: first the bag, whose models are in memory at once, then the whole final training,
-// without which the winner is registered as it is.
+// without which the winner is registered as it is. A bag that the spec asks for needs the final training, so that stays
+// then, and the error is returned.
 func (p *Planned) sizeTasks(in Inputs) error {
 	err := p.sizeFor(in.Spec.Machine, in.Manifest)
 	if errors.Is(err, errRefit) && p.WithoutBag() {
 		err = p.sizeFor(in.Spec.Machine, in.Manifest)
+	}
+	if bag := in.Spec.Ensemble; errors.Is(err, errRefit) && bag != nil && bag.Bag > 1 {
+		return errorf("ensemble.bag is %d: %v; or ask for fewer models", bag.Bag, err)
 	}
 	if errors.Is(err, errRefit) && in.Spec.Final == nil && p.Spec.FinalRows() {
 		p.withoutFinal(err)
