@@ -375,8 +375,8 @@ func TestAskWithManyRunning(t *testing.T) {
 
 // TestAskOfManyLevels: for the Gaussian process a choice is one axis, as a number is, however many levels it has. So a
 // proposal among ten choices with 5,000 levels each allocates at most 100 MB more than one among ten numbers, for the
-// lists of levels. With an axis for each level, the 200 known trials alone would be 80 MB, and so would each set of
-// candidates.
+// lists of levels, and at most 150 MB in all. With an axis for each level, the 200 known trials alone would be 80 MB,
+// and so would each set of candidates.
 func TestAskOfManyLevels(t *testing.T) {
 	s := sweep.Search{Random: map[string]sweep.Distribution{}}
 	numbers := sweep.Search{Random: map[string]sweep.Distribution{}}

@@ -134,7 +134,8 @@ func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 }
 
 // ForgetHistory removes from s what depends on earlier sweeps rather than on the file: with warm_start the rungs follow
-// from the winners' numbers of trees. It replaces s.Search.Stop by a copy, since other specs may share it.
+// from the winners' numbers of trees. The sample goes with them, which follows from the dataset and eta anyway. It
+// replaces s.Search.Stop by a copy, since other specs may share it.
 func (s *Spec) ForgetHistory() {
 	if s.Search.WarmStart == "" || s.Search.Stop == nil {
 		return
