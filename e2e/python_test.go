@@ -190,7 +190,9 @@ func modelValues(t *testing.T, version, file string) string {
 	return path
 }
 
-// mlflowRun is what bench/mlflow_check.py prints of an export, and of the same export once more.
+// mlflowRun is what bench/mlflow_check.py prints of an export, and of the same export once more: Again is the run and
+// Existed[1] whether it was there. Registered has the number of the registered version as the first export, the second
+// and MLflow's client tell it.
 type mlflowRun struct {
 	MLflow, Experiment, Name, Status string
 	Params, Tags                     map[string]string

@@ -467,7 +467,7 @@ func FuzzNames(f *testing.F) {
 			inside(m.Sweep, sweep.Names(m.Sweep).Plan())
 			inside(m.Sweep, sweep.Names(m.Sweep).Result(m.Trial))
 		}
-		if r, err := sweep.DecodeResult(data); err == nil && r.Status == sweep.StatusDone {
+		if r, err := sweep.DecodeResult(data); err == nil && r.Status == sweep.StatusDone && r.Fold == 0 {
 			for _, o := range []sweep.Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
 				inside(r.Sweep, o.Name)
 			}

@@ -362,9 +362,9 @@ func TestBagByDefault(t *testing.T) {
 	}
 }
 
-// TestABagThatDoesNotFit: a bag of ten models that the spec asks for is refused if it does not fit the machine, though a
-// final training of one model does; nothing is left out in its place. A n2-highcpu-2 has 2 GiB, of which the system and
-// this dataset leave half a GiB. One model of 800,000 rows takes 0.2 GiB, and ten at once take 0.7.
+// TestABagThatDoesNotFit: a bag of ten models that the spec asks for is refused if it does not fit the machine, though
+// a final training of one model does; nothing is left out in its place. A n2-highcpu-2 has 2 GiB, of which the system
+// and this dataset leave half a GiB. One model of 800,000 rows takes 0.2 GiB, and ten at once take 0.7.
 func TestABagThatDoesNotFit(t *testing.T) {
 	m := manifest(all...)
 	for i := range m.Splits {
