@@ -65,13 +65,14 @@ func (s *batchScratch) answerPredicates(g *treeBlock, x []float64, features int)
 }
 
 // sortKeys sets s.keys to integers that sort like the values at every step-th position of x, and returns how many these
-// are. A missing value gets missingKey, by the column's rule. With nanIsZero, NaN gets the key of 0.
+// are: the rows of a batch, at most batchRows. rule is a column's (missingRule.columnRule), and so none by which missing
+// values go left. A missing value gets missingKey. With nanIsZero, nothing is missing, and NaN gets the key of 0.
 func (s *batchScratch) sortKeys(x []float64, step int, rule missingRule) int {
 	missing := missingKey
 	if rule == nanIsZero {
 		missing = exact.Ordered(0)
 	}
-	zeroIsMissing := rule == zeroGoesRight
+	zeroIsMissing := rule == zeroGoesRight // as LightGBM has it, all numbers near 0 are
 
 	n := 0
 	for at := 0; at < len(x); at += step {
@@ -80,6 +81,7 @@ func (s *batchScratch) sortKeys(x []float64, step int, rule missingRule) int {
 		if v != v || zeroIsMissing && v >= -zeroThreshold && v <= zeroThreshold {
 			key = missing
 		}
+		// n is below batchRows, a power of two. The mask changes nothing, but saves the check of the index.
 		s.keys[n&(batchRows-1)] = key
 		n++
 	}
@@ -87,7 +89,8 @@ func (s *batchScratch) sortKeys(x []float64, step int, rule missingRule) int {
 }
 
 // categoryKeys sets s.keys to the categories of the values at every step-th position of x, without their fractions, as
-// LightGBM sees them. An invalid value, such as a negative one or NaN, gets a key beyond all categories.
+// LightGBM sees them. An invalid value, such as a negative one or NaN, gets a key beyond all categories. The mask is as
+// in sortKeys.
 func (s *batchScratch) categoryKeys(x []float64, step int) {
 	n := 0
 	for at := 0; at < len(x); at += step {

@@ -31,7 +31,7 @@ type View struct {
 // State is a sweep's state at one moment.
 type State struct {
 	Board      sweep.Board
-	Running    int  // trials that a task holds, without the final training
+	Running    int  // trials that a task holds, a refit among them, but not the final training
 	Ready      int  // trials that were begun and wait for a task: promoted after a pause, or given back
 	Paused     int  // trials that wait at a rung
 	Final      bool // the final training has begun, and has not ended
@@ -63,7 +63,11 @@ func Open(ctx context.Context, store blob.Store, id sweep.ID) (*View, error) {
 func (s *View) Results() map[int]sweep.Result { return s.results }
 
 // Look reads what is new in the bucket since the last look, and returns the sweep's state. It also adds to s.Plan the
-// parameters that open trials and the refit have got. Damaged results count as failed trials.
+// parameters that open trials and the last trial have got. Damaged results count as failed trials.
+//
+// The last trial of many plans (Trial.Refit) trains the best configuration once more: as the refit if there are folds,
+// and as the final training (Plan.Final) if there are none. Only the refit can win, and is counted like other trials.
+// The final training begins when the winner is known; only Final tells of it.
 func (s *View) Look(ctx context.Context) (State, error) {
 	// Results, and parameters that were decided meanwhile.
 	l, err := s.trials.List(ctx)
@@ -81,26 +85,26 @@ func (s *View) Look(ctx context.Context) (State, error) {
 		s.Plan = s.Plan.WithDecisions(s.decisions)
 	}
 
-	// The refit's parameters are known once it has been trained.
+	// A refit or final training has no parameters in the plan. Its result says with which it was trained.
 	if last := len(s.Plan.Trials) - 1; s.Plan.Trials[last].Refit && s.Plan.Trials[last].Params == nil {
 		if r, ended := s.results[last]; ended && r.Params != nil {
 			s.Plan = s.Plan.WithRefit(r.Params)
 		}
 	}
 
-	// Count the trials that have not ended; the final training is none of them.
+	// Count the trials that have not ended. Those that no task has begun yet are not counted here.
 	state := State{Listing: l}
 	state.Board = sweep.MakeBoard(s.Plan, slices.Collect(maps.Values(s.results)))
-	final, ok := s.Plan.Final()
+	final, hasFinal := s.Plan.Final()
 	for _, t := range l.Trials {
 		_, ended := s.results[t.Number]
 		switch {
 		case ended:
-		case ok && t.Number == final:
+		case hasFinal && t.Number == final:
 			state.Final = len(t.Claims) > 0
 		case t.Paused:
 			state.Paused++
-		case len(t.Claims) > 0 && t.Free():
+		case len(t.Claims) > 0 && t.Free(): // begun, and no task holds it
 			state.Ready++
 		case len(t.Claims) > 0:
 			state.Running++

@@ -201,10 +201,10 @@ func TestOpen(t *testing.T) {
 }
 
 // TestTheFinalTrainingIsNoTrial: while only the final training runs, a snapshot counts no trial as running, and none as
-// not started.
+// not started. Of the five trials of world the last is made the final training, and the other four are done.
 func TestTheFinalTrainingIsNoTrial(t *testing.T) {
 	store, p := world(t)
-	p.Trials[4].Refit, p.Spec.Final = true, &sweep.Final{Rows: sweep.FinalAll}
+	p.Trials[4].Refit, p.Spec.Final = true, &sweep.Final{Rows: sweep.FinalAll} // a plan has both or neither
 	put(t, store, sweep.Names(p.Sweep).Plan(), p)
 	for i := range 4 {
 		put(t, store, sweep.Names(p.Sweep).Result(i), result(p, i, 0.5))
@@ -234,7 +234,8 @@ func TestFewerMachinesTakeLonger(t *testing.T) {
 }
 
 // TestLeftOfASelection: of a forward selection among three groups, three trials of the first step and two of the second
-// are left. With eight tasks each step takes one trial's time, and the second waits for the first: 20 s.
+// are left. With eight tasks each step takes one trial's time, 10 s, and the second waits for the first: 20 s. Trial 0,
+// of no step, is done.
 func TestLeftOfASelection(t *testing.T) {
 	store, p := world(t)
 	p.Sizing.Tasks, p.Base = 8, sweep.Params{"num_leaves": 31.0} // a plan with open trials must have Base
