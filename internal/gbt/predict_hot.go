@@ -65,7 +65,7 @@ func (s *batchScratch) answerPredicates(g *treeBlock, x []float64, features int)
 }
 
 // sortKeys sets s.keys to integers that sort like the values at every step-th position of x, and returns how many these
-// are: the rows of a batch, at most batchRows. rule is a column's (missingRule.columnRule), and so none by which missing
+// are: the rows of a batch, at most batchRows. rule is a column's (missingRule.columnRule), so none by which missing
 // values go left. A missing value gets missingKey. With nanIsZero, nothing is missing, and NaN gets the key of 0.
 func (s *batchScratch) sortKeys(x []float64, step int, rule missingRule) int {
 	missing := missingKey
