@@ -94,7 +94,10 @@ func TestDecodeManifestRefuses(t *testing.T) {
 		"number overflow": {`"rows":64`, `"rows":99999999999999999999`, "cannot unmarshal"},
 		"not JSON":        {`{"format"`, `{format`, "invalid character"},
 		"max_bin":         {`"max_bin":255`, `"max_bin":1000`, "max_bin 1000"},
-		"positions":       {`"split":{`, `"position":"slot","split":{`, `unknown key "position"`},
+		"format of texts": {`"max_bin":255`, `"formats":{"age":"roman"},"max_bin":255`,
+			`formats: column "age": format "roman"`},
+		"long token": {`"nan"`, `"` + strings.Repeat("x", maxName+1) + `"`, "missing: a text of 1025 bytes"},
+		"positions":  {`"split":{`, `"position":"slot","split":{`, `unknown key "position"`},
 	} {
 		t.Run(name, func(t *testing.T) { tc.refused(t, good) })
 	}
@@ -117,12 +120,15 @@ func travel(t *testing.T, m *Manifest) *Encoding {
 }
 
 // TestEncodingTravelsAlone checks that an Encoding keeps its bytes when it is decoded and encoded again, and that
-// encodings that are empty or contradict themselves are refused.
+// encodings that are empty, contradict themselves or have an unknown format are refused as damaged.
 func TestEncodingTravelsAlone(t *testing.T) {
 	m := must.Get(ReadManifest(goldenDir))(t)
 	travel(t, m)
+	const oneFeature = `{"format":1,"features":[{"name":"a","kind":"numeric","why":"","bins":1,"missing_bin":-1,` +
+		`"other_bin":-1}],"missing":[]`
+	must.Get(DecodeEncoding([]byte(oneFeature + "}")))(t)
 	for _, bad := range []string{"", "{}", `{"format":1,"features":[],"missing":[]}`,
-		`{"format":1,"features":[{"name":"a","kind":"numeric","why":"","bins":9,"missing_bin":-1,"other_bin":-1}]}`} {
+		strings.Replace(oneFeature, `"bins":1`, `"bins":9`, 1) + "}", oneFeature + `,"formats":{"a":"roman"}}`} {
 		if _, err := DecodeEncoding([]byte(bad)); !problem.Is(err, problem.Damaged) {
 			t.Errorf("the encoding %s: got error %v; want it called damaged", bad, err)
 		}
@@ -186,6 +192,28 @@ func TestWriterRefusesAnEndlessManifest(t *testing.T) {
 		!strings.Contains(err.Error(), "it may have 67108864; drop columns or lower max_bin") {
 		t.Errorf("a manifest of 65 MB: got error %v, want one of kind damaged that says it may have 67108864", err)
 	}
+}
+
+// TestWriterRefusesTargetsOfOtherLengths checks that a column of targets which is missing, or longer than the label, is
+// an error, and is not taken for zeros or for values of another width.
+func TestWriterRefusesTargetsOfOtherLengths(t *testing.T) {
+	f := newFixture(1, smallRows())
+	m := f.manifest
+	w := must.Get(NewWriter(filepath.Join(t.TempDir(), "d"), &m))(t)
+	defer w.Close()
+	for name, change := range map[string]func(*Targets){
+		"weight": func(t *Targets) { t.Weight = nil },
+		"group":  func(t *Targets) { t.Group = append(t.Group, t.Group...) },
+		"fold":   func(t *Targets) { t.Fold = t.Fold[1:] },
+	} {
+		targets := f.targets["calib"]
+		change(&targets)
+		err := w.WriteTargets("calib", 0, targets)
+		if err == nil || !strings.Contains(err.Error(), name+" is not as long") {
+			t.Errorf("another length of %s: got error %v, want one that names it", name, err)
+		}
+	}
+	must.Do(t, w.WriteTargets("calib", 0, f.targets["calib"]))
 }
 
 // FuzzManifest checks that a manifest which is accepted is also accepted after it has been written again.

@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -203,7 +202,7 @@ func (m *Manifest) Encoding() *Encoding {
 // these rows, and the name of its levels file in the dataset's folder.
 func (m *Manifest) FinalEncoding() (e *Encoding, levels string) {
 	e = m.Encoding()
-	if m.FinalTables == nil { // there are no statistics
+	if m.FinalTables == nil { // no statistics; or those of train alone, for which planning refuses a final training
 		return e, LevelsFile
 	}
 	e.Tables = m.FinalTables
@@ -364,7 +363,7 @@ func DecodeEncoding(data []byte) (*Encoding, error) {
 	if err := checkClassNames(e.Classes); err != nil {
 		return nil, badManifest("classes", err)
 	}
-	return &e, cmp.Or(checkTokens(e.Missing), e.Formats.Check())
+	return &e, checkTexts(e.Missing, e.Formats)
 }
 
 // decodeJSON decodes a manifest or an encoding into v. Unknown and repeated keys are errors, too, of kind Damaged.

@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -82,7 +81,7 @@ func (m *Manifest) check() error {
 	if err := checkFeatures(m.Features); err != nil {
 		return err
 	}
-	if err := cmp.Or(checkTokens(m.Missing), m.Formats.Check()); err != nil {
+	if err := checkTexts(m.Missing, m.Formats); err != nil {
 		return err
 	}
 	if m.MaxBin < 2 || m.MaxBin > MaxBins || m.BinRows < 0 || m.LeftOut < 0 {
@@ -322,14 +321,27 @@ func (m *Manifest) fileNames() []string {
 	return append(names, SampleFile)
 }
 
-// checkTokens checks the texts that stand for a missing value: at most 1,000, each no longer than a column's name.
+// checkTexts checks how a manifest or an encoding says that texts are read: which stand for a missing value, and the
+// columns' formats.
+func checkTexts(missing []string, formats Formats) error {
+	if err := checkTokens(missing); err != nil {
+		return badManifest("missing", err)
+	}
+	if err := formats.Check(); err != nil {
+		return badManifest("formats", err)
+	}
+	return nil
+}
+
+// checkTokens checks the texts that stand for a missing value: at most 1,000, each no longer than a column's name. Its
+// errors do not say whether a spec or a manifest has them: the caller does.
 func checkTokens(tokens []string) error {
 	if len(tokens) > 1000 {
-		return badManifest("missing", fmt.Errorf("%d texts", len(tokens)))
+		return fmt.Errorf("%d texts: at most 1000 stand for a missing value", len(tokens))
 	}
 	for _, t := range tokens {
 		if len(t) > maxName {
-			return badManifest("missing", fmt.Errorf("a text of %d bytes", len(t)))
+			return fmt.Errorf("a text of %d bytes: at most %d stand for a missing value", len(t), maxName)
 		}
 	}
 	return nil

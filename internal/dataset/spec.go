@@ -179,11 +179,11 @@ func (s *SplitSpec) Shares() [4]float64 {
 }
 
 // ValuesOf returns for each split the values of the split column that select its rows: those that the spec lists or, if
-// it lists none at all, the split's own name.
+// it lists none at all, the split's own name. An empty list is none, as for checkSplitValues.
 func (s *SplitSpec) ValuesOf() map[string][]string {
 	values := map[string][]string{}
 	for i, p := range s.portions() {
-		if p.Values != nil {
+		if len(p.Values) > 0 {
 			values[SplitNames()[i]] = p.Values
 		}
 	}

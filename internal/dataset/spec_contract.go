@@ -112,7 +112,7 @@ func (s *Spec) checkContract() error {
 
 	// The greatest age, the findings that are always allowed, and those that are allowed on some days.
 	if c.MaxAge < 0 {
-		return s.Errorf("contract.max_age", "max_age is %v: use a duration such as 36h", c.MaxAge)
+		return s.Errorf("contract.max_age", "max_age is %v: use a duration such as 36h", time.Duration(c.MaxAge))
 	}
 	if err := s.checkFindings("contract.allow", c.Allow); err != nil {
 		return err

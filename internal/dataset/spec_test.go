@@ -82,9 +82,11 @@ func TestParseSpecDefaultsAndForms(t *testing.T) {
 	if !reflect.DeepEqual(s.Split.ValuesOf(), want) || s.Split.Shares() != [4]float64{} {
 		t.Errorf("values %v, shares %v; want the values as texts, and no shares", s.Split.ValuesOf(), s.Split.Shares())
 	}
-	s = parse("label: y\nsplit: {by: column, column: part}\n")
-	if got := s.Split.ValuesOf(); len(got) != 4 || got["calib"][0] != "calib" {
-		t.Errorf("the values are %v, want each split's own name", got)
+	for _, none := range []string{"", ", valid: []", ", train: []"} { // an empty list is as good as none
+		s = parse("label: y\nsplit: {by: column, column: part" + none + "}\n")
+		if got := s.Split.ValuesOf(); len(got) != 4 || got["calib"][0] != "calib" {
+			t.Errorf("with the lists %q, the values are %v, want each split's own name", none, got)
+		}
 	}
 	if s := parse("label: y\nsplit: {by: time, column: ts, train: 1}\n"); s.Split.Shares() != [4]float64{1, 0, 0, 0} {
 		t.Errorf("the shares are %v, want all of train", s.Split.Shares())
@@ -121,6 +123,9 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 		"negative is missing": {"name: a\nsource: x\nlabel: {column: y, positive: b, negative: ' 9'}\nmissing: ['9 " +
 			"']\n", "d.yaml:3:43: negative is \" 9\", which stands for a missing value, so its rows would be left " +
 			"out; take it off"},
+		"long token": {head + "missing: [" + strings.Repeat("x", 1025) + "]\n", "d.yaml:4:10: a text of 1025 bytes"},
+		"negative age": {head + "contract: {max_age: -1h}\n",
+			"d.yaml:4:21: max_age is -1h0m0s: use a duration such as 36h"},
 		"quote":     {head + "csv: {quote: \"'\"}\n", "d.yaml:4:14: quote \"'\": use none"},
 		"position":  {head + "position: b\n", `d.yaml:4:1: unknown key "position"`},
 		"max_bin":   {head + "max_bin: 256\n", "d.yaml:4:10: max_bin is 256: use 2 to 255"},

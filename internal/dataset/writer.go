@@ -156,8 +156,8 @@ func (w *Writer) WriteFinal(statistic, first int, bins []byte) error {
 	return writePart(w.final, w.finalAt.columns[statistic].data, int64(first), bins)
 }
 
-// WriteTargets writes the targets of rows of a split, from row number first on. Weight, Group and Values must be as
-// long as Label if the dataset has them.
+// WriteTargets writes the targets of rows of a split, from row number first on. Fold must be as long as Label and, if
+// the dataset has them, so must Weight, Group and each of Values; otherwise nothing is written.
 func (w *Writer) WriteTargets(split string, first int, t Targets) error {
 	f := w.splits[split]
 	parts := [][]byte{encodeAll(t.Label)}
@@ -173,13 +173,15 @@ func (w *Writer) WriteTargets(split string, first int, t Targets) error {
 	parts = append(parts, t.Fold)
 
 	// In the order of listFields, as parts is.
+	fields := w.m.optional().listFields()
 	for i, part := range parts {
-		width := int64(len(part) / max(1, len(t.Label)))
-		if len(part) != int(width)*len(t.Label) {
-			return fmt.Errorf("write targets of %s: columns of different length", split)
+		if int64(len(part)) != fields[i].typ.valueBytes()*int64(len(t.Label)) {
+			return fmt.Errorf("write targets of %s: %s is not as long as the label", split, fields[i].name)
 		}
-
-		if err := writePart(f.targets, f.targetsAt.columns[i].data, int64(first)*width, part); err != nil {
+	}
+	for i, part := range parts {
+		at := int64(first) * fields[i].typ.valueBytes()
+		if err := writePart(f.targets, f.targetsAt.columns[i].data, at, part); err != nil {
 			return err
 		}
 	}
