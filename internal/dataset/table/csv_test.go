@@ -302,24 +302,26 @@ func TestSeveralFiles(t *testing.T) {
 	}
 }
 
-// TestExpand: a folder or a pattern gives the tables in it and below, sorted by name. Hidden and unfinished files are
-// skipped, as are files that do not look like tables, unless they are named. No file is an error of kind NotFound.
+// TestExpand: a folder or a pattern gives the tables in it and below, sorted by name: b.csv before b/i.csv, which a walk
+// through the folders finds first. Hidden and unfinished files are skipped, as are files that do not look like tables,
+// unless they are named. No file is an error of kind NotFound.
 func TestExpand(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"b.csv", "a.csv.gz", "c.parquet", "_SUCCESS.csv", ".hidden.csv", "README.md",
-		"x[1].csv", "day/k=1/d.jsonl", "day/_temporary/e.csv", "day/f.txt", "day/.g/h.csv"} {
+		"x[1].csv", "b/i.csv", "day/k=1/d.jsonl", "day/_temporary/e.csv", "day/f.txt", "day/.g/h.csv"} {
 		must.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777))
 		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("a\n1\n"), 0o666))
 	}
 	must.Do(t, os.Mkdir(filepath.Join(dir, "sub.csv"), 0o777))
 	for pattern, want := range map[string]string{
-		"":                  "a.csv.gz b.csv c.parquet d.jsonl x[1].csv",
+		"":                  "a.csv.gz b.csv i.csv c.parquet d.jsonl x[1].csv",
 		"d*":                "d.jsonl",
 		"day/_temp*/../k=1": "d.jsonl",
 		"*.csv":             "b.csv x[1].csv",
 		"?.csv*":            "a.csv.gz b.csv",
 		"x[1].csv":          "x[1].csv",
 		"README.md":         "README.md",
+		"_SUCCESS.csv":      "_SUCCESS.csv",
 	} {
 		files, err := Expand(filepath.Join(dir, pattern))
 		var got []string

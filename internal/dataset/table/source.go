@@ -59,7 +59,7 @@ func ExpandPlace(place dataset.Place) ([]File, error) {
 			return nil, problem.New(problem.NotFound, "%s: no file in the folder, or in those in it, ends in %s",
 				place.Pattern, strings.Join(tableSuffixes(), ", "))
 		}
-		return l.files, nil
+		return Sorted(l.files), nil // a walk has the files in a/ before a.csv
 	case !strings.ContainsAny(place.Pattern, "*?["):
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, problem.New(problem.NotFound, "%s: no such file or folder", place.Pattern)
@@ -174,7 +174,7 @@ func tableSuffixes() []string {
 }
 
 // Matches reports whether an object in a bucket belongs to the source pattern, which is a name, a glob or a folder. The
-// rules are those of Expand for files.
+// rules are those of Expand for files: what is named is taken as it is, and no glob matches a hidden name.
 func Matches(pattern, name string) bool {
 	// The pattern names the first depth parts of the object's name; what follows is in the folder that these name.
 	depth := 0
@@ -188,17 +188,16 @@ func Matches(pattern, name string) bool {
 		return false // too short, or hidden in a folder
 	}
 
-	// The first parts have to match; a name may have the characters of a glob itself.
+	// The first parts are the pattern itself, which may have the characters of a glob, or match it as a glob.
 	front, inside := strings.Join(parts[:depth], "/"), parts[depth:]
-	if ok, err := path.Match(pattern, front); (!ok || err != nil) && front != pattern {
-		return false
+	if front != pattern {
+		if ok, err := path.Match(pattern, front); !ok || err != nil || hidden(path.Base(front)) {
+			return false
+		}
 	}
 
-	// The pattern names the object itself, or a folder that holds it.
-	if len(inside) == 0 {
-		return !hidden(path.Base(name))
-	}
-	return isTable(inside[len(inside)-1])
+	// They are the object itself, or a folder that holds it.
+	return len(inside) == 0 || isTable(inside[len(inside)-1])
 }
 
 // Suffix returns the suffix of a table's name in lower case, such as ".csv"; that of a compression does not count.

@@ -84,6 +84,17 @@ func TestJSONL(t *testing.T) {
 	}
 }
 
+// TestEmpty: files without a row are empty, whatever their columns. A column that cannot be read, here the first one, is
+// no hindrance.
+func TestEmpty(t *testing.T) {
+	for want, file := range map[bool]File{true: writeFile(t, "1.csv", "a,b\n"),
+		false: writeFile(t, "2.jsonl", `{"deep": {"k": 1}, "a": 1}`)} {
+		if got, err := Empty(t.Context(), []File{file}); err != nil || got != want {
+			t.Errorf("%s is empty: %t, error %v; want %t", file.URI, got, err, want)
+		}
+	}
+}
+
 // TestJSONLErrorsNameThePlace: a line that is not an object is an error that names the line, and key and character
 // where there are such.
 func TestJSONLErrorsNameThePlace(t *testing.T) {
@@ -213,7 +224,8 @@ func TestPartitionsWithoutValue(t *testing.T) {
 	}
 }
 
-// TestMatches: Matches takes the same objects for a source's as Expand takes files.
+// TestMatches: Matches takes the same objects for a source's as Expand takes files. A name that is given is taken,
+// hidden or not; a glob and a folder give no hidden ones.
 func TestMatches(t *testing.T) {
 	for _, tc := range []struct {
 		pattern, name string
@@ -222,7 +234,8 @@ func TestMatches(t *testing.T) {
 		{"", "a/b.csv", true}, {"a", "a/b.csv", true}, {"a/", "a/k=1/b.parquet", true}, {"a", "ab/b.csv", false},
 		{"a", "a/readme.md", false}, {"a/*", "a/readme.md", true}, {"a/*", "a/k=1/b.csv", true},
 		{"a/*.csv", "a/k=1/b.csv", false}, {"a/*/b.csv", "a/k=1/b.csv", true}, {"a", "a/_temporary/b.csv", false},
-		{"a/_b.csv", "a/_b.csv", false}, {"a/x[1].csv", "a/x[1].csv", true}, {"a", "a/", false}, {"[", "a.csv", false},
+		{"a/_b.csv", "a/_b.csv", true}, {"a/*", "a/_b.csv", false}, {"a/*", "a/_temporary/b.csv", false},
+		{"a/x[1].csv", "a/x[1].csv", true}, {"a", "a/", false}, {"[", "a.csv", false},
 	} {
 		if got := Matches(tc.pattern, tc.name); got != tc.want {
 			t.Errorf("pattern %q and object %q: %v, expected %v", tc.pattern, tc.name, got, tc.want)

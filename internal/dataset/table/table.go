@@ -362,7 +362,7 @@ func removeWords(words, others []string) []string {
 }
 
 // Find returns the indices of columns by their names. A column that cannot be read is an error. If some are missing,
-// the error names all of these, and columns that the table has.
+// the error is that of Lacking.
 func (t *Table) Find(names ...string) ([]int, error) {
 	places := make([]int, len(names))
 	lacks := false
