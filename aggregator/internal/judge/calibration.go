@@ -38,9 +38,12 @@ func (d *decision) calibration(g sweep.Gate, e Evidence) {
 	d.checkBaseRate(g.Confidence, t)
 }
 
-// sumOf adds up predictions.
-func sumOf(predictions []float64) (sum float64) {
-	for _, p := range predictions {
+// weighedSum adds up predictions, each times the weight of its row. If weight is nil, every row weighs 1.
+func weighedSum(predictions []float64, weight []float32) (sum float64) {
+	for i, p := range predictions {
+		if weight != nil {
+			p *= float64(weight[i])
+		}
 		sum += p
 	}
 	return sum
@@ -66,7 +69,8 @@ func (d *decision) checkRatio(e Evidence, rows string, bounds [2]float64, confid
 		describeDeviation(i.Low, bounds[1]), describeDeviation(i.High, bounds[0]),
 		describeDeviation(bounds[0], i.High), describeDeviation(bounds[1], i.Low))
 
-	like := sumOf(r.New) / sumOf(old)
+	// With weights, as the ratio itself. Without old predictions it is infinite, and so not within bounds.
+	like := weighedSum(r.New, r.Weight) / weighedSum(old, r.Weight)
 	if !check.Passed && e.Champion != 0 && old != nil && like >= bounds[0] && like <= bounds[1] {
 		check.Passed = true
 		check.Reason += fmt.Sprintf(", like version %d", e.measure())

@@ -334,6 +334,11 @@ func TestSentences(t *testing.T) {
 		"not enough": {nil, func(g *sweep.Gate) { g.MinGain = new(0.1) }, sweep.VerdictNotPromoted,
 			[]string{"not shown to be better by enough on 30,000 rows of tonight and earlier nights",
 				"required above 0.1"}},
+		"a gain over a champion without predictions": {func(e *judge.Evidence) {
+			clear(e.Tonight.Label) // of one class: tonight's AUC is not known
+			e.Latest, e.Earlier[0].Last, e.Earlier[0].Old = 5, e.Earlier[0].Old, nil
+		}, func(g *sweep.Gate) { g.Metric, g.MinGain = "auc", new(float64) }, sweep.VerdictNotPromoted,
+			[]string{"not shown to be better by enough: version 3 cannot be compared"}},
 		"refresh": {func(e *judge.Evidence) { e.Tonight = w(3).rows(20_000, 0.3, 0.3) },
 			func(g *sweep.Gate) { g.Margin = 0.01 }, sweep.VerdictPromoted,
 			[]string{"no worse than version 3", "margin 0.01"}},
@@ -398,6 +403,37 @@ func TestSentences(t *testing.T) {
 				t.Errorf("the same evidence is judged as %+v, then %+v; want the same", *d, *again)
 			}
 		})
+	}
+}
+
+// TestLikeTheVersionBefore: predictions that do not add up to the labels pass if they add up to those of the version
+// before, with the rows' weights. Here half of the rows weigh 9, the others 1. In the first case the version before is
+// right, and the new one predicts 1.8 times as much for the heavy rows and 0.2 times as much for the others: without
+// weights the sums are equal. With them the new one's is 0.9 * 1.8 + 0.1 * 0.2 = 1.64 times the other; 1.25 is allowed.
+// In the second case both predict 1.8 times as much for all rows.
+func TestLikeTheVersionBefore(t *testing.T) {
+	for name, tc := range map[string]struct {
+		heavy, light float64 // by how much the new model's predictions for these rows are too high
+		before       bool    // the version before predicts the same
+		want         bool
+	}{"only without weights": {1.8, 0.2, false, false}, "with weights": {1.8, 1.8, true, true}} {
+		r := world{rand.New(rand.NewPCG(1, 9)), -3}.rows(20_000, 0, 0)
+		r.Weight = make([]float32, len(r.Label))
+		for i := range r.Label {
+			by := tc.heavy
+			if r.Weight[i] = 9; i%2 == 1 {
+				r.Weight[i], by = 1, tc.light
+			}
+			if r.New[i] *= by; tc.before {
+				r.Old[i] = 0.99 * r.New[i]
+			}
+		}
+		d := judge.Judge(gate(nil), logLoss(t), judge.Evidence{Binary: true, Champion: 3, Tonight: r, Shares: even,
+			NotReference: "none"})
+		i := slices.IndexFunc(d.Checks, func(c sweep.GateCheck) bool { return c.Name == "calibration" })
+		if got := d.Checks[i]; got.Passed != tc.want || strings.Contains(got.Reason, "like version 3") != tc.want {
+			t.Errorf("%s: the check of the sum is %+v, want passed: %t", name, got, tc.want)
+		}
 	}
 }
 

@@ -219,7 +219,8 @@ func checkNotWorse(m metric.Metric, p pool, name string, version int, margin flo
 
 // requireGain adds the check that the new model is shown to be better than the champion by more than least, on the rows
 // of tonight and of earlier nights together: those of a single night seldom show a small gain. notTonight and
-// notReference are empty if the respective rows can be used.
+// notReference are empty if the respective rows can be used; of one at least they can. If the champion has predictions
+// for none of these, the check fails.
 func (d *decision) requireGain(least float64, m metric.Metric, c metric.Confidence, e Evidence,
 	notTonight, notReference string) {
 	var rows []Judged
@@ -231,7 +232,11 @@ func (d *decision) requireGain(least float64, m metric.Metric, c metric.Confiden
 	}
 	p, why := poolNights(m, c, rows, championPredictions)
 	if why != "" {
-		return // the comparison above would have failed
+		// Only the latest sound version could be compared, on earlier nights' rows that the champion cannot score or
+		// may have been trained on.
+		d.add(sweep.GateCheck{Name: checkGain, Reason: fmt.Sprintf("not shown to be better by enough: version %d "+
+			"cannot be compared: %s", d.Champion, why)})
+		return
 	}
 	check := p.check(checkGain, p.Better(least))
 	verdict := "not shown to be better by enough"
