@@ -64,12 +64,19 @@ func (d *Pages) Dataset(ctx context.Context, ref string) (*page.DatasetPage, err
 	return out, d.sweeps(ctx, out)
 }
 
-// lastNights adds to an index the newest night of each dataset, and returns the newest records of all datasets.
+// lastNights adds to an index the newest night of each dataset, and returns the newest records of all datasets. Records
+// that cannot be read are passed over: the page of the dataset names them.
 func (d *Pages) lastNights(ctx context.Context, x *page.Index) (all []*nights.Record, err error) {
 	for i := range x.Datasets {
 		var unread page.DatasetPage
-		// Three of the last written, since accepting an older night writes its record again.
-		records, _, err := d.records(ctx, x.Datasets[i].Name, "", 3, &unread)
+		// Three of the last written, since accepting an older night writes its record again. If all of them were
+		// blocked, there may be more such nights in a row, which the index counts.
+		name := x.Datasets[i].Name
+		records, more, err := d.records(ctx, name, "", 3, &unread)
+		good := func(r *nights.Record) bool { return !r.Blocked() }
+		if err == nil && more > 0 && !slices.ContainsFunc(records, good) {
+			records, _, err = d.records(ctx, name, "", mostNights, &unread)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -83,8 +90,8 @@ func (d *Pages) lastNights(ctx context.Context, x *page.Index) (all []*nights.Re
 }
 
 // records returns the newest records of the nights of a dataset, that of the oldest day first; up to a version, unless
-// that is "". It reads at most most of the last written, or all if a version is given. more is how many there are
-// beyond those returned. Records that cannot be read are notes in out.
+// that is "" or has no record. It reads at most most of the last written, or all if a version is given. more is how
+// many older ones there are beyond those returned. Records that cannot be read are notes in out.
 func (d *Pages) records(ctx context.Context, name, version string, most int,
 	out *page.DatasetPage) (records []*nights.Record, more int, err error) {
 	var all []blob.Attrs

@@ -326,6 +326,38 @@ func TestNightsOfAModel(t *testing.T) {
 	}
 }
 
+// TestABlockedWeekIsCountedAtHome: at home as on the model's page, all nights in a row without a new champion are
+// counted, also if all of them were blocked: here five, of which home reads three at first.
+func TestABlockedWeekIsCountedAtHome(t *testing.T) {
+	store, sweeps, reg := blob.Memory(), blob.Memory(), registry.New(blob.Memory())
+	records := stagedNights(t, store, 2, 1) // the second night is blocked
+	swept(t, sweeps, "night-1", records[0], sweep.VerdictPromoted)
+	must.Get(reg.Register(t.Context(), "ctr", "night-1", map[string][]byte{scorer.FileModel: trained(t)},
+		registry.Info{At: records[0].At, By: "aggregator"}))(t)
+	for i := range 4 { // and so are four more
+		r := *records[1]
+		r.Version, r.At = fmt.Sprintf("%016x", i), r.At.AddDate(0, 0, 1+i)
+		must.Get(store.Put(t.Context(), sweep.DatasetNight(r.Dataset, r.Version), blob.Any,
+			bytes.NewReader(must.Get(json.Marshal(r))(t))))(t)
+	}
+	pages := report.New(sweeps, store, reg, false)
+	home := must.Get(pages.Index(t.Context(), false))(t)
+	month := must.Get(pages.Month(t.Context(), "ctr", time.Time{}))(t)
+	if got, want := home.Models[0].Held, month.Standing.Nights; got != want || want != 5 {
+		t.Errorf("%d nights in a row at home and %d on the model's page, want 5 on both", got, want)
+	}
+}
+
+// TestNoSweepYet: without any sweep, there is no newest one whose model's nights could be shown; the error says how to
+// start one.
+func TestNoSweepYet(t *testing.T) {
+	_, err := report.New(blob.Memory(), blob.Memory(), registry.New(blob.Memory()), false).Month(t.Context(), "",
+		time.Time{})
+	if !problem.Is(err, problem.NotFound) || !strings.Contains(err.Error(), "there is no sweep that can be read") {
+		t.Errorf("got error %v, want one of kind NotFound that says that there is no sweep", err)
+	}
+}
+
 // TestDamagedDataset: a damaged record and a damaged manifest are notes on the page, which shows the rest.
 func TestDamagedDataset(t *testing.T) {
 	store := blob.Memory()

@@ -50,6 +50,10 @@ func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page
 	if model == "" && len(newest) > 0 {
 		model = newest[0].Model
 	}
+	if model == "" {
+		return nil, problem.New(problem.NotFound, "there is no sweep that can be read; `launcher sweep SWEEP.yaml` "+
+			"starts one, `launcher status` lists all")
+	}
 	if err := d.lookAtRunning(ctx, newest, model); err != nil {
 		return nil, err
 	}
