@@ -88,8 +88,8 @@ func (s *Server) instanceID(uid string) uint64 {
 }
 
 // loseMachine removes the machine number k with everything on it: its attempts are ended for cause c (see endAfter),
-// and when the last of them has ended, a new machine replaces it. It does nothing if the job has no such machine, or
-// has ended. The lock is held.
+// and when the last of them has ended, a new machine replaces it. It does nothing if the job has no such machine or has
+// ended, or if the machine is lost already. The lock is held.
 func (j *job) loseMachine(k int, c cause, notice time.Duration) {
 	if k >= len(j.vms) || j.vms[k].lost || terminal(j.state) {
 		return

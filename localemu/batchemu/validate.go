@@ -264,7 +264,7 @@ func (p *plan) readCounts(g *batchpb.TaskGroup) error {
 		return invalid("parallelism is %d: 1 to %d", g.GetParallelism(), maxParallelism)
 	case g.GetTaskCountPerNode() < 0 || g.GetTaskCountPerNode() > maxPerVM:
 		return invalid("task_count_per_node is %d: 1 to %d", g.GetTaskCountPerNode(), maxPerVM)
-	case g.GetSchedulingPolicy() == batchpb.TaskGroup_IN_ORDER && g.GetParallelism() > 1:
+	case g.GetSchedulingPolicy() == batchpb.TaskGroup_IN_ORDER && g.GetParallelism() != 1: // 0 would be all at once
 		return invalid("parallelism is %d: IN_ORDER needs 1", g.GetParallelism())
 	}
 

@@ -53,6 +53,10 @@ func TestCreateJobRefuses(t *testing.T) {
 			"more than the parallelism"},
 		"in order": {func(j *batchpb.Job) { j.TaskGroups[0].SchedulingPolicy = batchpb.TaskGroup_IN_ORDER },
 			codes.InvalidArgument, "IN_ORDER"},
+		"in order, all at once": {func(j *batchpb.Job) {
+			j.TaskGroups[0].SchedulingPolicy, j.TaskGroups[0].Parallelism = batchpb.TaskGroup_IN_ORDER, 0
+			j.TaskGroups[0].TaskCountPerNode = 0
+		}, codes.InvalidArgument, "IN_ORDER"},
 		"retries": {func(j *batchpb.Job) { spec(j).MaxRetryCount = 11 }, codes.InvalidArgument,
 			"max_retry_count"},
 		"policies": {func(j *batchpb.Job) {

@@ -63,17 +63,18 @@ func newChaos(f Faults, next publish) *chaos {
 // doubled. The answer has an id for every message, also for lost ones: the publisher must not notice.
 func (c *chaos) publishInOrder(ctx context.Context, r *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
 	kept, ids := c.dropMessages(r.GetMessages())
+	if len(kept) == 0 { // all are lost, and every id is made up
+		return &pubsubpb.PublishResponse{MessageIds: ids}, nil
+	}
 	repeats := 1
 	if c.faults.Duplicate {
 		repeats = 2
-		c.struck("message doubled")
+		for range kept {
+			c.struck("message doubled")
+		}
 	}
 
 	for i := range repeats {
-		if len(kept) == 0 {
-			break
-		}
-
 		reply, err := c.next(ctx, &pubsubpb.PublishRequest{Topic: r.GetTopic(), Messages: clones(kept)})
 		if err != nil {
 			return nil, err
@@ -159,9 +160,10 @@ func (c *chaos) publishShuffled(_ context.Context, r *pubsubpb.PublishRequest) (
 	return &pubsubpb.PublishResponse{MessageIds: ids}, nil
 }
 
-// release publishes the held messages, in random order. The lock is held.
+// release publishes the held messages, in random order. If there are none, since they were published before the timer
+// fired, it does nothing. The lock is held.
 func (c *chaos) release() {
-	if c.stopped {
+	if c.stopped || len(c.waiting) == 0 {
 		return
 	}
 	c.struck("messages shuffled")

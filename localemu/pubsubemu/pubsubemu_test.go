@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -223,6 +224,39 @@ func TestShuffle(t *testing.T) {
 	if twice := slices.Sorted(slices.Values(append(numbers(20), numbers(20)...))); !slices.Equal(got, twice) {
 		t.Errorf("received %q, want each of the twenty twice", got)
 	}
+}
+
+// TestStruckIsCounted: each fault is counted as often as it strikes. Shuffling counts once for a full batch, and not
+// again when the time is over and nothing waits. Doubling counts once for each message that is not lost.
+func TestStruckIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, tc := range map[string]struct {
+			faults Faults
+			want   map[string]int
+		}{
+			"shuffled":         {Faults{Shuffle: true}, map[string]int{"messages shuffled": 1}},
+			"doubled":          {Faults{Duplicate: true}, map[string]int{"message doubled": shuffleCount}},
+			"doubled and lost": {Faults{Duplicate: true, Drop: 1}, map[string]int{"message dropped": shuffleCount}},
+		} {
+			struck := map[string]int{}
+			next := func(_ context.Context, r *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
+				return &pubsubpb.PublishResponse{MessageIds: make([]string, len(r.GetMessages()))}, nil
+			}
+			c := newChaos(tc.faults, next)
+			c.struck = func(class string) { struck[class]++ }
+			for range shuffleCount { // the first of them starts the timer, and the last makes the batch full
+				must.Get(c.publish(t.Context(), &pubsubpb.PublishRequest{Topic: topic,
+					Messages: []*pubsubpb.PubsubMessage{{Data: []byte("x")}}}))(t)
+			}
+			<-time.After(2 * shuffleTime) // of the test's own clock
+			c.mu.Lock()
+			got := maps.Clone(struck)
+			c.mu.Unlock()
+			if !maps.Equal(got, tc.want) {
+				t.Errorf("%s: struck %v, want %v", name, got, tc.want)
+			}
+		}
+	})
 }
 
 // TestDrop: with a share of 0.5, about half of 40 messages are kept, and which of them depends on the seed alone.
