@@ -59,7 +59,8 @@ func derivedManifest(tb testing.TB) *Manifest {
 	return m
 }
 
-// derivedDamage has replacements in the text of derivedManifest, each of which makes one thing impossible.
+// derivedDamage has replacements in the text of derivedManifest, each of which makes one thing impossible. There,
+// features 5 to 11 are those of derivedFeatures, in that order, behind the five of the golden manifest.
 var derivedDamage = map[string]damage{
 	"format of old":        {`"format":2`, `"format":1`, "format: 1, but the contents are of format 2"},
 	"table beyond the end": {`"what":"rate","table":0`, `"what":"rate","table":3`, "features[5].from: table 3"},
@@ -324,7 +325,7 @@ func TestSplitAndSeconds(t *testing.T) {
 		n         int64
 		sec, nsec int64
 	}{{Day, -2, -172800, 0}, {Milli, 1500, 1, 5e8}, {Milli, -1, -1, 999e6}, {Nano, -1, -1, 999999999},
-		{Micro, math.MinInt64, -9223372036855, 224192000}} {
+		{Micro, math.MinInt64, -9223372036855, 224192000}} { // -9223372036854.775808 s, rounded down, and the rest
 		sec, nsec := tc.unit.Split(tc.n)
 		if sec != tc.sec || nsec != tc.nsec {
 			t.Errorf("%d %s: %d s and %d ns, want %d and %d", tc.n, tc.unit, sec, nsec, tc.sec, tc.nsec)

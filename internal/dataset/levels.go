@@ -152,6 +152,7 @@ func ReadLevels(data []byte, tables []LevelTable) (*Levels, error) {
 }
 
 // OpenLevels maps the levels file at path, for the tables of an encoding, and checks it. The caller closes the levels.
+// If there is no file, the error is an fs.ErrNotExist; of a wrong one it is of kind Damaged.
 func OpenLevels(path string, tables []LevelTable) (*Levels, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -186,8 +187,9 @@ func OpenLevels(path string, tables []LevelTable) (*Levels, error) {
 	return l, nil
 }
 
-// check checks that the levels of each table ascend, since Find would miss some otherwise, that they have as many rows
-// as the table's floor, and that sums, weights and times are finite.
+// check checks that the levels of each table ascend, since Find would miss some otherwise, that each has at least as
+// many rows as the table's floor, and that sums, weights and times are finite. No index is out of range: parseLevels
+// has checked the number of levels.
 func (l *Levels) check(tables []LevelTable) error {
 	// Hashes and rows, by table.
 	for i := range tables {

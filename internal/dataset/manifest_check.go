@@ -109,9 +109,10 @@ func (m *Manifest) check() error {
 	return m.checkFiles()
 }
 
-// checkFinal checks FinalTables, the tables of statistics over the rows of all splits, if there are any. They need
-// held-out rows and features that are statistics, since they would be those of train without. There must be one for
-// each of Tables, and it may differ in its levels (First, Levels), prior and floor only.
+// checkFinal checks FinalTables, the tables of statistics over the rows of all splits, if there are any. Without
+// held-out rows they would be the tables of train, and without features that are statistics nothing would use them, so
+// there must be both. There must be one for each of Tables, and it may differ in its levels (First, Levels), prior and
+// floor only.
 func (m *Manifest) checkFinal() error {
 	if m.FinalTables == nil {
 		return nil

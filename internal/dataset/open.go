@@ -191,7 +191,8 @@ func (d *Dataset) mapColumns(info FileInfo, fields []arrowField, rows int) ([][]
 	return columns, nil
 }
 
-// openTargets sets the split's Targets from its targets file. Those that the dataset does not have stay nil.
+// openTargets sets the split's Targets from its targets file. Those that the dataset does not have stay nil. Fold
+// numbers are not checked, unlike by ReadTargets, since no values are read here: a damaged one may be any byte.
 func (d *Dataset) openTargets(info FileInfo, s *Split) error {
 	has := d.Manifest.optional()
 	f, data, err := d.mapArrow(info, has.listFields(), s.Rows)

@@ -163,13 +163,14 @@ func (s *SplitSpec) portions() []*Portion {
 	return []*Portion{&s.Train, &s.Valid, &s.Calib, &s.Test}
 }
 
-// Values returns the values of the split column that the spec lists for the split called name; nil if none.
+// Values returns the values of the split column that the spec lists for the split called name, which must be one of
+// SplitNames; nil if none.
 func (s *SplitSpec) Values(name string) []string {
 	return s.portions()[slices.Index(SplitNames(), name)].Values
 }
 
-// Shares returns the splits' shares of the rows, in the order of SplitNames. They sum to 1, except for a split by
-// column.
+// Shares returns the splits' shares of the rows, in the order of SplitNames. They sum to 1; for a split by column, and
+// without a split, all are 0.
 func (s *SplitSpec) Shares() [4]float64 {
 	var shares [4]float64
 	for i, p := range s.portions() {

@@ -63,7 +63,8 @@ func TestContractExpects(t *testing.T) {
 }
 
 // TestMaturityOfLabels checks which column has the rows' times and which delay follows, for labels that become final
-// late, and that contradictions in the spec are refused. want is part of the error, or empty if there must be none.
+// late, and that contradictions in the spec are refused. Each case is a label and the rest of a spec. Then come the
+// column and the delay that follow, and the part of the error, which is empty if there must be none.
 func TestMaturityOfLabels(t *testing.T) {
 	byTime := "split: {by: time, column: ts, train: 0.8, valid: 0.2}\n"
 	for name, tc := range map[string]struct {

@@ -216,8 +216,8 @@ func (s *Spec) checkEncodedColumns() error {
 	return nil
 }
 
-// checkOrder checks that an order by time has a column, and that only such an order has a column, a delay and a single
-// copy. If only a column is given, it sets the order to one by time.
+// checkOrder checks that an order by time has a column, of its own or the split's, and no second copy, and that no
+// other order has a column or a delay. If only a column is given, it sets the order to one by time.
 func (s *Spec) checkOrder() error {
 	o, orders := &s.Encodings.Order, []string{EncodingAuto, OrderTime, OrderRandom, OrderGroup}
 	switch {

@@ -77,8 +77,8 @@ func parseTargets(name string, data []byte) (*arrowFile, optional, error) {
 	}
 	var values []string
 	for _, field := range f.fields {
-		if name, is := strings.CutPrefix(field.name, valuePrefix); is {
-			values = append(values, name)
+		if column, is := strings.CutPrefix(field.name, valuePrefix); is {
+			values = append(values, column)
 		}
 	}
 	for i := range 4 { // with and without weight and group
@@ -124,8 +124,8 @@ func ReadTargets(data []byte) (Targets, error) {
 	return t, checkFolds(targetsFile, t.Fold)
 }
 
-// checkFolds checks that fold numbers are in range, since they are used as indices. name is the file's, for the error,
-// which counts bytes in the column of folds, not in the file.
+// checkFolds checks that fold numbers are in range. name is the file's, for the error, which counts bytes in the column
+// of folds, not in the file.
 func checkFolds(name string, folds []uint8) error {
 	for i, f := range folds {
 		if f >= Folds {

@@ -119,7 +119,8 @@ func (w *Writer) newFile(name string, size int64) (*hashedFile, error) {
 	return h, nil
 }
 
-// WriteRows writes the bins of whole rows of a split, from row number first on: [rows x features].
+// WriteRows writes the bins of whole rows of a split, from row number first on: [rows x features]. Here and in the
+// methods below, the manifest must have the split.
 func (w *Writer) WriteRows(split string, first int, bins []byte) error {
 	f := w.splits[split]
 	return writePart(f.rows, f.rowsAt.columns[0].data, int64(first)*int64(len(w.m.Features)), bins)

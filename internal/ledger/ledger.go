@@ -173,7 +173,7 @@ func (l *Ledger) addMachines(p *sweep.Plan) {
 
 	for _, n := range slices.Sorted(maps.Keys(by)) {
 		u := countMachines(p, p.Placed(n).Sizing, by[n])
-		hourly, _ := p.Price(n)
+		hourly, _ := p.Price(n) // 0 if it is not known; whether it is a spot price does not matter
 		l.Jobs = append(l.Jobs, n)
 		l.Machines = max(l.Machines, u.most)
 		l.MachineSeconds += u.seconds

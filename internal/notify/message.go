@@ -118,7 +118,7 @@ func (m *VerdictMessage) Title() string {
 		what = "dataset " + m.Dataset
 	}
 
-	if m.Occasion == sweep.OccasionRefused {
+	if m.Occasion == sweep.OccasionRefused { // a message without a standing, so it is never urgent
 		return what + ": not started"
 	}
 	title := what

@@ -177,7 +177,9 @@ func TestVerdictTitles(t *testing.T) {
 }
 
 // TestMorning: the first lines of a night's message, and of `coppice status`, are the same: a headline, a few numbers
-// that depend on what is known of the night, and what to do.
+// that depend on what is known of the night, and what to do. The numbers: 0.1211 is 4.3 times 0.02816, the score of the
+// base rate. The gain, 0.0005 (-0.00085 to 0.002), is 0.4 % (-0.68 to 1.6 %) of the old 0.125. A calibration between
+// 0.96 and 1.07 is within 7 %. An interval of two standard errors from 0.61 to 0.65 is 0.630 ± 0.010.
 func TestMorning(t *testing.T) {
 	planned := time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
 	gain := sweep.GateCheck{Name: "tonight", Passed: true, Version: 6, Old: 0.125, Value: 0.0005, Low: -0.00085,

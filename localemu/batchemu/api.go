@@ -195,7 +195,7 @@ func (s *Server) GetTask(_ context.Context, r *batchpb.GetTaskRequest) (*batchpb
 	return j.taskView(j.tasks[index]), nil
 }
 
-// zonesOf returns the letters of a region's zones.
+// zonesOf are the letters of a region's zones, as those of us-central1.
 var zonesOf = []string{"a", "b", "c", "f"}
 
 // places returns the zones in which the job's machines may be, as "zones/ZONE": the allowed zones, or all of the region

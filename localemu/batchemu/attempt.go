@@ -100,7 +100,8 @@ func (a *attempt) watch() {
 }
 
 // endAfter ends the attempt from outside, for cause c: with SIGTERM and, after the notice, SIGKILL; without a notice
-// with SIGKILL. It does nothing if the attempt has ended or another cause has come before. The lock is held.
+// with SIGKILL. It does nothing if the attempt has ended, has no process because none could be started, or is being
+// ended for another cause. The lock is held.
 func (a *attempt) endAfter(c cause, notice time.Duration) {
 	if a.cause != causeNone || a.process == nil || a.hasEnded() {
 		return

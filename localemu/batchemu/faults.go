@@ -151,7 +151,8 @@ func (s *Server) LoseMachine(vm, code int, notice time.Duration) {
 	}
 }
 
-// KillTask kills the processes of a task of every running job, as the kernel does when memory is short.
+// KillTask kills the processes of a task of every running job, as the kernel does when memory is short. A task that
+// does not run, or is being ended for another reason, is left alone.
 func (s *Server) KillTask(task int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

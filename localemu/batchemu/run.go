@@ -128,7 +128,7 @@ func (j *job) assign() (left bool) {
 	return left || running > 0
 }
 
-// freeMachine returns the first machine with a free slot. The lock is held.
+// freeMachine returns the first machine with a free slot, nil if there is none. The lock is held.
 func (j *job) freeMachine() *machine {
 	for _, vm := range j.vms {
 		if !vm.lost && len(vm.attempts) < j.plan.perVM {

@@ -123,7 +123,7 @@ func TestFewRowsHoldNothingBack(t *testing.T) {
 // passes. If they differed by .2 %, or the model is 6 % worse, or the spec has a margin of its own, it does not.
 func TestUsualGains(t *testing.T) {
 	for name, tc := range map[string]struct {
-		usual, errNew, margin float64
+		usual, errNew, margin float64 // an error of 0.42 makes the model 1.5 % worse than the old one's 0.3, 0.7 6 %
 		want                  bool
 	}{
 		"usual": {0.01, 0.42, 0, true}, "unusual": {0.002, 0.42, 0, false}, "far beyond": {0.01, 0.7, 0, false},

@@ -50,7 +50,7 @@ func WrongLabels(e Evidence) []string {
 		}
 		before, err := m.Eval(reference.input(reference.Old))
 		if err != nil {
-			continue
+			continue // those of earlier nights, too: nothing to compare with
 		}
 		if text := look.wrong(tonight, before); text != "" {
 			found = append(found, fmt.Sprintf("version %d %s", e.measure(), text))

@@ -131,7 +131,8 @@ func nameEarlierNights(versions []int) string {
 }
 
 // joinNights appends several nights' rows to each other. Old becomes the predictions of the latest sound version.
-// Nights without its predictions, or without those of the new model, are left out. Night and Values are not set.
+// Nights without its predictions, or without those of the new model, are left out. Night, Group and Values are not set:
+// the metrics of labels and of calibration do not ask for them.
 func joinNights(nights []Judged) (all Judged) {
 	for i := range nights {
 		n := &nights[i]
@@ -146,11 +147,6 @@ func joinNights(nights []Judged) (all Judged) {
 			all.Weight = append(all.Weight, n.Weight...)
 		case all.Weight != nil:
 			all.Weight = append(all.Weight, ones(len(n.Label))...)
-		}
-		// The same group on another night is another group. The multiplier, 2^64 over the golden ratio, spreads the
-		// numbers of nights over all bits.
-		for _, g := range n.Group {
-			all.Group = append(all.Group, g^uint64(n.Night)*0x9e3779b97f4a7c15)
 		}
 		all.Label, all.New = append(all.Label, n.Label...), append(all.New, n.New...)
 		all.Old = append(all.Old, latestPredictions(n)...)

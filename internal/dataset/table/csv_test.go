@@ -234,6 +234,7 @@ func TestLinesAroundTheBuffer(t *testing.T) {
 		}
 		rows, err := csv.NewReader(bufio.NewReaderSize(&cleanReader{r: strings.NewReader(text), line: 1,
 			limit: maxRecord}, cleanBytes)).ReadAll()
+		// The rows are the header, i short ones, the one with the long cell, and one more.
 		if err != nil || len(rows) != i+3 || !strings.HasSuffix(rows[i+1][0], cell) {
 			t.Fatalf("text %d as CSV: got %d rows, error %v; want %d, with the long cell whole", i, len(rows), err, i+3)
 		}

@@ -225,7 +225,7 @@ func TestPlainTexts(t *testing.T) {
 	texts := func(prefixes, suffixes []int64, data string) []byte {
 		return append(append(packDeltas(prefixes), packDeltas(suffixes)...), data...)
 	}
-	good := texts([]int64{0, 2, 4, 0}, []int64{4, 2, 0, 4}, "abcdXYefgh")
+	good := texts([]int64{0, 2, 4, 0}, []int64{4, 2, 0, 4}, "abcdXYefgh") // abcd, ab and XY, abXY, efgh
 	if got, err := plainTexts(good, 4, true, ample); err != nil || string(got) != "abcdabXYabXYefgh" {
 		t.Errorf("shared prefixes: %q, %v, expected abcdabXYabXYefgh", got, err)
 	}

@@ -325,8 +325,9 @@ func TestFlippedParquet(t *testing.T) {
 	}
 }
 
-// TestEveryFlippedByte: whatever one byte of a small file is changed to, reading the file takes at most 64 MB. Bytes of
-// the footer are left out, as the library reads them.
+// TestEveryFlippedByte: whatever one byte of a small file is changed to, reading the file takes at most 64 MB: a page
+// that claims to be larger is refused before memory is taken for it. Bytes of the footer are left out, as the library
+// reads them.
 func TestEveryFlippedByte(t *testing.T) {
 	long(t)
 	var b bytes.Buffer

@@ -305,7 +305,8 @@ func Suggest(name string, names []string) string {
 const mostLacking = 10
 
 // Lacking returns the error about a table that lacks some of the needed columns; at least one must be missing. names
-// are the columns that it has. The error names the missing columns, and for each the one that was probably meant.
+// are the columns that it has. The error names up to mostLacking of the missing columns, and for each the one that was
+// probably meant; then the columns that there are, as Suggest does.
 func Lacking(file string, needed, names []string) *InputError {
 	lacking, others := removeWords(needed, names), removeWords(names, needed)
 	if len(lacking) == 1 {

@@ -83,8 +83,8 @@ func Empty(ctx context.Context, files []File) (bool, error) {
 	return err == nil, err
 }
 
-// ReadAs makes Read pass columns of texts as numbers or times. formats says which columns and in which format their
-// texts are; values reads the texts of a column of a batch. It is called before Read.
+// ReadAs makes Read pass columns of texts as numbers or times. formats says which columns, all of them the table's, and
+// in which format their texts are; values reads the texts of a column of a batch. It is called before Read.
 func (t *Table) ReadAs(formats dataset.Formats, values func(b *Batch, column int, f dataset.Format) (dataset.Values,
 	error)) {
 	t.values = values

@@ -59,7 +59,8 @@ func (s Screen) Command(format string, args ...any) {
 	fmt.Fprintln(s, program.WrapCode(fmt.Sprintf(format, args...), s.Width, ` \`))
 }
 
-// Head writes a sentence. Its beginning, which says how something stands, has the colour of that.
+// Head writes a sentence. Its beginning, which says how something stands, has the colour of that on a screen with
+// colours, unless it is too long for one line.
 func (s Screen) Head(state Standing, begin, rest string) {
 	lines := program.Visible(program.Wrap(begin+rest, s.Width))
 	if end, ok := strings.CutPrefix(lines, begin); ok && s.Colour {

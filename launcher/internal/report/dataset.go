@@ -208,9 +208,9 @@ func columnDrift(tonight, before *nights.Profile) map[string]float64 {
 	return out
 }
 
-// sweeps sets, in each night of out, the sweep that trained on it with its metric and calibration. Of several it is the
-// newest one with a winner, else the newest: a later sweep that has found nothing better does not undo what one before
-// it found.
+// sweeps sets, in each night of out, the sweep that trained on it with its metric and calibration, if it is among the
+// sweeps that readNewest reads and has ended. Of several it is the newest one with a winner, else the newest: a later
+// sweep that has found nothing better does not undo what one before it found.
 func (d *Pages) sweeps(ctx context.Context, out *page.DatasetPage) error {
 	newest, _, err := d.readNewest(ctx)
 	if err != nil {

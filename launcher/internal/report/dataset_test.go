@@ -176,7 +176,7 @@ func TestAGoneJobIsToldEverywhere(t *testing.T) {
 func TestNightsOfOneDay(t *testing.T) {
 	sweeps := blob.Memory()
 	at := time.Date(2026, 11, 20, 2, 0, 0, 0, time.FixedZone("", -3600))
-	for i, hours := range []int{0, 1, 30} { // planned an hour later
+	for i, hours := range []int{0, 1, 30} { // made at 04:00, at 05:00, and at 10:00 of the next day
 		swept(t, sweeps, sweep.ID(fmt.Sprintf("n-%d", i)), &nights.Record{Dataset: "clicks",
 			Version: "0123456789abcdef", At: at.Add(time.Duration(hours) * time.Hour)}, sweep.VerdictNotPromoted)
 	}

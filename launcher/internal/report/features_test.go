@@ -18,7 +18,7 @@ import (
 
 // TestGroupsAreParameters: in a sweep over sets of columns each group is shown as a parameter with two values: a trial
 // has it (0) or not (1). More than page.MaxGroups groups are one parameter together, whose values are the trials' sets.
-// A trial that is not decided yet has no values.
+// A trial that is not decided yet has no values. The first trial has all groups, and each of the others lacks one.
 func TestGroupsAreParameters(t *testing.T) {
 	for _, groups := range []int{2, page.MaxGroups + 1} {
 		f := &sweep.Features{Try: sweep.TryDropOne, Groups: map[string][]string{}}
@@ -41,7 +41,7 @@ func TestGroupsAreParameters(t *testing.T) {
 			got = append(got, q.Name, len(q.Categories))
 		}
 		want, first, last := []any{"g00", 2, "g01", 2}, []float64{0, 0}, []float64{0, 1}
-		if groups > page.MaxGroups {
+		if groups > page.MaxGroups { // 13 groups: by the alphabet "all but g00" to "all but g12", and then "all groups"
 			want, first, last = []any{"columns", groups + 1}, []float64{13}, []float64{12}
 		}
 		if !reflect.DeepEqual(got, want) {
@@ -110,7 +110,8 @@ func TestAConfigurationHasItsMean(t *testing.T) {
 	configurations(trials,
 		sweep.Board{Configurations: []sweep.Rated{{State: sweep.ConfigurationDone, Trials: []int{0, 1, 2},
 			Scores: make([]*float64, 3), Mean: &mean}}}, &page.Differing{})
-	if trials[0].Score != mean || !math.IsNaN(trials[1].Score) {
-		t.Errorf("the scores are %v and %v, expected the mean %v and none", trials[0].Score, trials[1].Score, mean)
+	if trials[0].Score != mean || !math.IsNaN(trials[1].Score) || !math.IsNaN(trials[2].Score) {
+		t.Errorf("the scores are %v, %v and %v, expected the mean %v and none", trials[0].Score, trials[1].Score,
+			trials[2].Score, mean)
 	}
 }

@@ -78,7 +78,8 @@ func (d *Pages) readNewest(ctx context.Context) (newest []seen, more int, err er
 }
 
 // Index reads the list of all sweeps, datasets and models, and how they stand. Of sweeps it has only the newest unless
-// all is set. What cannot be read says so in its line, and does not keep the rest from being shown.
+// all is set. A sweep that cannot be read says so in its line, and does not keep the rest from being shown; nor does a
+// damaged record or alias, whose line has less. If a bucket cannot be listed, that is an error.
 func (d *Pages) Index(ctx context.Context, all bool) (*page.Index, error) {
 	// Sweeps.
 	d.all = d.all || all

@@ -314,8 +314,9 @@ func ending(r *sweep.Result, params sweep.Params) (state, reason string) {
 	return state, fmt.Sprintf("all %d trees grown; best at %d", r.TreesGrown, r.BestIteration)
 }
 
-// tellRunning sets in v the reason of each running trial: which task trains it where, and how many trees it has. It
-// also counts the machines that the sweep has had.
+// tellRunning sets in v the reason of each running trial: which task trains it where, and how many trees it has. Of a
+// trial's attempts, which the ledger has in order, the last one counts. It also counts the machines that the sweep has
+// had.
 func (s *SweepReader) tellRunning(v *page.Sweep, l *ledger.Ledger) {
 	hosts := map[string]bool{}
 	for _, a := range l.Attempts {
@@ -370,8 +371,8 @@ func configurations(trials []page.TrialRow, b sweep.Board, params *page.Differin
 }
 
 // pageMoney returns the bill as a page shows it: the amounts, and rows of label and text without empty ones. Hourly is
-// what all machines of the last job cost an hour. Known is false as long as nothing was trained, or if no price is
-// known.
+// what all machines of the last job cost an hour; a bill has at least the plan's own job. Known is false as long as
+// nothing was trained, or if no price is known.
 func pageMoney(b *bill.Bill, p *sweep.Plan) *page.Money {
 	_, none := b.Unpriced()
 	m := &page.Money{Known: !none && len(b.Attempts) > 0, Total: b.Cost, Budget: b.Budget, HoursTaken: b.Hours,
