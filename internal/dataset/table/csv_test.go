@@ -7,12 +7,14 @@ import (
 	"context"
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -300,6 +302,37 @@ func TestSeveralFiles(t *testing.T) {
 	cancel()
 	if err := table.Read(ctx, []string{"a"}, 1, func(*Batch) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("reading after a cancellation: got error %v; want context.Canceled", err)
+	}
+}
+
+// TestFormatsOfFilesWithMoreColumns: if a later file adds a column, the texts of columns with a format are read in all
+// files, and the new column is null in the files before.
+func TestFormatsOfFilesWithMoreColumns(t *testing.T) {
+	table := must.Get(Open([]File{writeFile(t, "1.csv", "a;b\n1,5;x\n"), writeFile(t, "2.csv", "a;b;c\n2,5;y;3,5\n")},
+		Options{}))(t)
+	table.ReadAs(dataset.Formats{"a": dataset.DecimalComma, "c": dataset.DecimalComma},
+		func(b *Batch, column int, _ dataset.Format) (dataset.Values, error) {
+			v := &b.Columns[column]
+			out := dataset.Values{Type: dataset.Float, Null: v.Null}
+			for _, text := range v.Text { // an empty text is no number, and null
+				x, _ := strconv.ParseFloat(strings.Replace(text, ",", ".", 1), 64)
+				out.Float = append(out.Float, x)
+			}
+			return out, nil
+		})
+	var got []string
+	err := table.Read(t.Context(), []string{"a", "b", "c"}, 10, func(b *Batch) error {
+		for j := range b.Columns {
+			if v := &b.Columns[j]; v.Len() == 0 || v.IsNull(0) {
+				got = append(got, "-")
+			} else {
+				got = append(got, v.TextOf(0))
+			}
+		}
+		return nil
+	})
+	if want := "[1.5 x - 2.5 y 3.5]"; err != nil || fmt.Sprint(got) != want {
+		t.Errorf("two files: got %v, error %v; want %s", got, err, want)
 	}
 }
 

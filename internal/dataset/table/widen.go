@@ -134,13 +134,14 @@ func (f *reshaped) read(ctx context.Context, q request) error {
 	return f.source.read(ctx, inner)
 }
 
-// widenFile returns file i with the columns of the table, in the types of the table. at has the index in the file of
-// each column, -1 if the file does not have it; from has the file that each type comes from, for an error about a value
-// that does not fit.
+// widenFile returns file i with the columns of the table, in the types that files have them. at has the index in the
+// file of each column, -1 if the file does not have it; from has the file that each type comes from, for an error about
+// a value that does not fit.
 func (t *Table) widenFile(i int, at []int, from []string) source {
-	fill := func(place, rows int) dataset.Values { return nullValues(&t.columns[place], rows) }
-	return &reshaped{t.sources[i], t.columns, at, fill, func(place int, v *dataset.Values) (dataset.Values, error) {
-		c := &t.columns[place]
+	columns := slices.Clone(t.columns) // ReadAs changes the types in t.columns, and then gets texts of these to read
+	fill := func(place, rows int) dataset.Values { return nullValues(&columns[place], rows) }
+	return &reshaped{t.sources[i], columns, at, fill, func(place int, v *dataset.Values) (dataset.Values, error) {
+		c := &columns[place]
 		out, misfit := widenValues(v, c)
 		if misfit < 0 {
 			return out, nil

@@ -371,8 +371,8 @@ func configurations(trials []page.TrialRow, b sweep.Board, params *page.Differin
 }
 
 // pageMoney returns the bill as a page shows it: the amounts, and rows of label and text without empty ones. Hourly is
-// what all machines of the last job cost an hour; a bill has at least the plan's own job. Known is false as long as
-// nothing was trained, or if no price is known.
+// what all machines of the last job cost an hour; a bill has at least one, the plan's own as long as none has run.
+// Known is false as long as nothing was trained, or if no price is known.
 func pageMoney(b *bill.Bill, p *sweep.Plan) *page.Money {
 	_, none := b.Unpriced()
 	m := &page.Money{Known: !none && len(b.Attempts) > 0, Total: b.Cost, Budget: b.Budget, HoursTaken: b.Hours,
