@@ -280,18 +280,22 @@ func joined(by string, texts ...string) string {
 // waiting returns the state of a trial that has no result, and why it is in it. A trial that search.stop has paused,
 // once the sweep's rule has compared it with others, may be resumed later, by any task.
 func (s *SweepReader) waiting(listed sweepstore.Listed, state sweepview.State) (name, why string) {
-	step, stop := listed.PausedAt(), s.follow.Plan.Spec.Search.Stop // the step at which it was last paused; 0 for none
+	step, at := listed.PausedAt(), "" // the rung at which it was last paused; 0 for none
+	// Without search.stop no task pauses a trial, but there may be a stray object.
+	if stop := s.follow.Plan.Spec.Search.Stop; stop != nil {
+		at = " " + stop.Reached(step)
+	}
 	switch {
 	case state.Conclusion != nil && len(listed.Claims) > 0:
 		return page.StateCancelled, "had not ended when the sweep was concluded"
 	case state.Conclusion != nil:
 		return page.StateCancelled, "had not started when the sweep was concluded"
 	case listed.Paused:
-		return page.StatePaused, fmt.Sprintf("paused %s, behind others; it may resume", stop.Reached(step))
+		return page.StatePaused, fmt.Sprintf("paused%s, behind others; it may resume", at)
 	case !listed.Free():
 		return page.StateRunning, "running"
 	case step > 0:
-		return page.StateWaiting, fmt.Sprintf("was paused %s; waiting for a task", stop.Reached(step))
+		return page.StateWaiting, fmt.Sprintf("was paused%s; waiting for a task", at)
 	case len(listed.Claims) > 0:
 		return page.StateWaiting, "released; waiting for a task"
 	}

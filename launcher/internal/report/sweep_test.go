@@ -419,6 +419,17 @@ func TestAPausedTrialWaits(t *testing.T) {
 	}
 }
 
+// TestAStrayPause: a pause in a sweep whose search never stops trials, which no task writes, is shown as such and does
+// not keep the page from being made.
+func TestAStrayPause(t *testing.T) {
+	n := newNight(t)
+	n.claim(3, 0, 0, "vm-a", time.Minute)
+	must.Do(t, errors.Join(n.trials.CreatePause(t.Context(), 3, 0, 44), n.trials.Release(t.Context(), 3, 0)))
+	if v, _ := n.look(); v.Trials[3].State != page.StatePaused || !strings.HasPrefix(v.Trials[3].Reason, "paused, ") {
+		t.Errorf("trial 3 is %s: %s; want it paused, at no rung", v.Trials[3].State, v.Trials[3].Reason)
+	}
+}
+
 // TestAWinnerIsTheOutcomeOfANight: if one sweep on a night's table had a winner and a later one had none, the night
 // shows the first.
 func TestAWinnerIsTheOutcomeOfANight(t *testing.T) {
