@@ -104,10 +104,12 @@ func TestMaturityOfLabels(t *testing.T) {
 }
 
 // TestPlaces checks that places which are neither files nor in a bucket of Google's are refused, with what to do
-// instead.
+// instead: tables, and queries, whatever their text holds.
 func TestPlaces(t *testing.T) {
 	for place, want := range map[string]string{"a.csv": "", "gs://b/a.csv": "",
-		"bigquery://p/ads/clicks": "write it as source: into a dataset.yaml", "s3://b/a.csv": "from gs://; copy it"} {
+		"bigquery://p/ads/clicks": "write it as source: into a dataset.yaml", "s3://b/a.csv": "from gs://; copy it",
+		"SELECT a FROM t":                     "write it as source: into a dataset.yaml",
+		"SELECT a FROM t WHERE a = 'gs://b/'": "write it as source: into a dataset.yaml"} {
 		err := dataset.CheckPlace(place)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, expected %q", place, err, want)

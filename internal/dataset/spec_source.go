@@ -77,15 +77,15 @@ func (s *SourceSpec) UnmarshalYAML(decode func(any) error) error {
 // InBucket reports whether a place, or a destination, is in a bucket.
 func InBucket(place string) bool { return strings.HasPrefix(place, "gs://") }
 
-// CheckPlace refuses a place where this program reads no tables: anything with a scheme but gs://. Rows of BigQuery may
-// be the source of a spec, but not a place on the command line; the error says so.
+// CheckPlace refuses a place where this program reads no tables: anything with a scheme but gs://. Rows of BigQuery, a
+// table or a query, may be the source of a spec, but not a place on the command line; the error says so.
 func CheckPlace(place string) error {
 	scheme, _, found := strings.Cut(place, "://")
 	switch {
+	case inBigQuery(place):
+		return problem.New(problem.Usage, "%.200s: write it as source: into a dataset.yaml, and stage that", place)
 	case !found || scheme == "gs":
 		return nil
-	case inBigQuery(place):
-		return problem.New(problem.Usage, "%s: write it as source: into a dataset.yaml, and stage that", place)
 	}
 	return problem.New(problem.Usage, "%s: tables are read from files and from gs://; copy it to one of them", place)
 }
