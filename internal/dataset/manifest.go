@@ -363,7 +363,10 @@ func DecodeEncoding(data []byte) (*Encoding, error) {
 	if err := checkClassNames(e.Classes); err != nil {
 		return nil, badManifest("classes", err)
 	}
-	return &e, checkTexts(e.Missing, e.Formats)
+	if err := checkTexts(e.Missing, e.Formats); err != nil {
+		return nil, err
+	}
+	return &e, nil
 }
 
 // decodeJSON decodes a manifest or an encoding into v. Unknown and repeated keys are errors, too, of kind Damaged.

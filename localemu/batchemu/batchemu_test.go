@@ -163,7 +163,8 @@ func TestRetriesRunOut(t *testing.T) {
 	}
 }
 
-// TestFailTaskPolicy: FAIL_TASK lists the exit codes that are not retried, RETRY_TASK those that are.
+// TestFailTaskPolicy: FAIL_TASK lists the exit codes that are not retried, RETRY_TASK those that are. Without a policy
+// every failure is retried.
 func TestFailTaskPolicy(t *testing.T) {
 	policy := &batchpb.LifecyclePolicy{Action: batchpb.LifecyclePolicy_FAIL_TASK,
 		ActionCondition: &batchpb.LifecyclePolicy_ActionCondition{ExitCodes: []int32{3}}}

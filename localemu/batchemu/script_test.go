@@ -3,7 +3,7 @@ package batchemu
 import "testing"
 
 // TestFolderScripts: folderScript matches scripts that only make folders and open them to others, which are all that is
-// accepted on Windows, and no script that does more.
+// accepted on Windows, and no script that does more. Every line must have its end.
 func TestFolderScripts(t *testing.T) {
 	for text, want := range map[string]bool{
 		"set -e\nmkdir -p /mnt/disks/coppice\nchmod 1777 /mnt/disks/coppice\n": true,

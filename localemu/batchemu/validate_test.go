@@ -200,9 +200,9 @@ func TestScriptsComeFirst(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Dir = filepath.Join(o.Dir, "a b;$HOME") })
 	w.dir = filepath.Join(w.dir, "a b;$HOME")
 
-	// The first script leaves a file on the SSD. The second one prints what is in it, a variable of the job (PARTY),
-	// one of its own (OWN), and the folder that stands for the SSD. Then the program prints its arguments and its
-	// environment.
+	// The first script leaves a file on the SSD. The second one prints what is in it, a variable of the job (PARTY, the
+	// number of tasks, 2), one of its own (OWN), and the folder that stands for the SSD. Then the program prints its
+	// arguments and its environment.
 	job := w.create("scripts-1", "env", 2, func(j *batchpb.Job) {
 		first("#!/bin/sh\nset -e\necho one > "+testSSD+"/left-$BATCH_TASK_INDEX\n", "echo $(cat "+testSSD+
 			"/left-$BATCH_TASK_INDEX) two $PARTY $OWN; ls -d \"$SCRATCH\"")(j)

@@ -279,7 +279,7 @@ type nightly struct {
 // gate, with champions that are 1, 7 and 14 nights old. At most one good night in fifty may be held back wrongly, and
 // at most one costly bad night in twenty may stay live for longer than a night. It runs only with the environment
 // variable NIGHTLY, six numbers: the window in days, the rows of a day, how many seeds, the first seed, how many
-// nights, and with how many seeds bad nights are tried.
+// nights, and with how many seeds bad nights are tried. Without the last number none is.
 func TestNightly(t *testing.T) {
 	var window, rows, seeds, first, count, bad int
 	if n, _ := fmt.Sscan(os.Getenv("NIGHTLY"), &window, &rows, &seeds, &first, &count, &bad); n < 5 {

@@ -264,7 +264,7 @@ func TestParquetFilesOfDays(t *testing.T) {
 	}
 }
 
-// TestTruncatedParquet: a file that is cut off anywhere is an error that says so.
+// TestTruncatedParquet: a file that is cut off, at the end or anywhere (here every 97 bytes), is an error that says so.
 func TestTruncatedParquet(t *testing.T) {
 	data := must.Get(os.ReadFile("testdata/types/types.parquet"))(t)
 	for n := len(data) - 1; n > 4; n -= 97 {

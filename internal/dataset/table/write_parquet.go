@@ -43,6 +43,7 @@ type ParquetWriter struct {
 }
 
 // NewParquetWriter begins a file with the given columns, any of which may hold nulls. After Close, the caller closes w.
+// With an error, the writer cannot be used.
 func NewParquetWriter(w io.Writer, columns []Column, codec Codec) (*ParquetWriter, error) {
 	codecs := map[Codec]compress.Compression{Snappy: compress.Codecs.Snappy, Zstd: compress.Codecs.Zstd,
 		Plain: compress.Codecs.Uncompressed}

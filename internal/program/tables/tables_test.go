@@ -69,7 +69,8 @@ func TestPercentStaysWithItsNumber(t *testing.T) {
 }
 
 // TestLastColumnIsLeftOut: the last column, which takes the rest of the width, is left out before others if Least names
-// it.
+// it. A column takes at most half of the width, as the first one does here, and three more for blanks and a line: at 44
+// the first three fill 22 + 6 + 6 + 10 columns, and at 34 only two of them fit.
 func TestLastColumnIsLeftOut(t *testing.T) {
 	for width, out := range map[int]string{80: "", 44: "because", 34: "because, levels"} {
 		var text bytes.Buffer

@@ -165,7 +165,8 @@ func (d *Pages) record(ctx context.Context, name string, attrs blob.Attrs) (kept
 	return k, nil
 }
 
-// nightOf converts a record for a page.
+// nightOf converts a record for a page. What became of the night (Sweep, Value, SE and Ratio) and its Drift are left
+// for the caller; numbers that are not known are NaN.
 func nightOf(r *nights.Record) page.Night {
 	none := math.NaN()
 	n := page.Night{Version: r.Version, At: r.At, State: r.State(), Rows: float64(r.Profile.Rows),
