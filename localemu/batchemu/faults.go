@@ -109,8 +109,9 @@ func (j *job) lacks(code, message string, args ...any) {
 			fmt.Sprintf(message, args...)})
 }
 
-// grantMachines returns how many machines the job gets: all that it needs, or fewer if Faults.CPUs limits the vCPUs of
-// all jobs together and the others leave less room. If it gets fewer, an event says so in Compute Engine's words.
+// grantMachines sets j.granted to how many machines the job gets, and returns it: all that it needs, or fewer if
+// Faults.CPUs limits the vCPUs of all jobs together and the others leave less room. If it gets fewer, an event says so
+// in Compute Engine's words.
 func (j *job) grantMachines() int {
 	s, limit := j.srv, j.srv.opts.Faults.CPUs
 	s.mu.Lock()
@@ -118,12 +119,15 @@ func (j *job) grantMachines() int {
 	room := limit // in vCPUs
 	for _, other := range s.jobs {
 		if !terminal(other.state) {
-			room -= len(other.vms) * vcpusOf(other.plan.machineType)
+			room -= other.granted * vcpusOf(other.plan.machineType)
 		}
 	}
 	n := min(j.plan.vms, max(0, room)/vcpusOf(j.plan.machineType))
-	if limit == 0 || n == j.plan.vms {
-		return j.plan.vms
+	if limit == 0 {
+		n = j.plan.vms
+	}
+	if j.granted = n; n == j.plan.vms {
+		return n
 	}
 	j.lacks("CODE_GCE_QUOTA_EXCEEDED", "Instance '%s-%d' creation failed: Quota 'CPUS_ALL_REGIONS' exceeded.  "+
 		"Limit: %d.0 globally.", j.id, n, limit)

@@ -145,6 +145,19 @@ func TestQuota(t *testing.T) {
 	}
 }
 
+// TestQuotaOfJobsAtOnce: what one job was granted is not granted to another one, also while its machines are still
+// being made: of 40 vCPUs the first job gets two machines of 16, and the second one none.
+func TestQuotaOfJobsAtOnce(t *testing.T) {
+	s := &Server{opts: Options{Faults: Faults{CPUs: 40}}, jobs: map[string]*job{}}
+	for id, want := range []int{2, 0} {
+		j := &job{srv: s, plan: plan{vms: 3, machineType: "n2-highmem-16"}}
+		s.jobs[fmt.Sprint(id)] = j
+		if got := j.grantMachines(); got != want {
+			t.Errorf("job %d gets %d machines, want %d", id, got, want)
+		}
+	}
+}
+
 // TestNotice: the tasks of a machine that is taken away with notice get SIGTERM and may end by themselves. Batch still
 // reports them as preempted (50001), whatever their exit code, here 75.
 func TestNotice(t *testing.T) {

@@ -32,6 +32,7 @@ type job struct {
 	events   []*batchpb.StatusEvent
 	tasks    []*task
 	vms      []*machine
+	granted  int    // how many machines it gets; vms has them once they are made
 	zone     string // of the machines
 	updated  time.Time
 	began    time.Time // when it came to be running; zero before
