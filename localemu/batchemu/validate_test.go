@@ -246,7 +246,8 @@ func TestOnlyTheJobOpensItsVolumes(t *testing.T) {
 }
 
 // TestFailingScript: the exit code of a script that fails is the task's, and the runnables after it are not executed.
-// If the job's policy retries the code (75), the task runs again. A script that is killed ends with 137.
+// If the job's policy retries the code (75), the task runs again. A script that is killed ends with 137. The tool for
+// containers is a fake, which notes what it is called for.
 func TestFailingScript(t *testing.T) {
 	w, notes := containers(t)
 	job := w.create("broken-1", "env", 1, first("echo no such disk >&2\nexit 7\n", "echo never"))
