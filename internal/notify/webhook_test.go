@@ -82,8 +82,9 @@ func TestJSONIsTheMessage(t *testing.T) {
 	}
 }
 
-// TestAgainWhereItHelps: after the statuses 429 and 5xx the request is repeated, after others it is not. The error says
-// what was answered, and never contains the address, which is a secret.
+// TestAgainWhereItHelps: after the statuses 408, 429 and 5xx the request is repeated, after others it is not. The error
+// says what was answered, and never contains the address, which is a secret. The server gives the statuses of a case in
+// turn, and then the last one again.
 func TestAgainWhereItHelps(t *testing.T) {
 	for name, tc := range map[string]struct {
 		statuses []int
@@ -93,6 +94,7 @@ func TestAgainWhereItHelps(t *testing.T) {
 		"taken at once":      {[]int{200}, 1, ""},
 		"busy, then taken":   {[]int{503, 500, 200}, 3, ""},
 		"too many, then one": {[]int{429, 200}, 2, ""},
+		"too slow, then not": {[]int{408, 200}, 2, ""},
 		"gone":               {[]int{404}, 1, "404 Not Found"},
 		"redirected":         {[]int{302}, 1, "redirections are not followed"},
 		"refused":            {[]int{503, 403}, 2, "403 Forbidden"},
