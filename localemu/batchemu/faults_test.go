@@ -179,7 +179,7 @@ func TestNotice(t *testing.T) {
 func retrying(j *batchpb.Job) { j.TaskGroups[0].TaskSpec.LifecyclePolicies = nil }
 
 // TestLossCodes: for each way in which a machine may be lost, its task ends with that way's exit code and gets another
-// attempt, in which it no longer hangs. The fault is counted once; losing a machine that does not exist changes nothing.
+// attempt, which does not hang. The fault is counted once; losing a machine that does not exist changes nothing.
 func TestLossCodes(t *testing.T) {
 	for _, code := range LossCodes {
 		var struck []string // read once the job has ended
