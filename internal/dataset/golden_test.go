@@ -125,7 +125,7 @@ func TestEncodingTravelsAlone(t *testing.T) {
 	m := must.Get(ReadManifest(goldenDir))(t)
 	travel(t, m)
 	const oneFeature = `{"format":1,"features":[{"name":"a","kind":"numeric","why":"","bins":1,"missing_bin":-1,` +
-		`"other_bin":-1}],"missing":[]`
+		`"other_bin":-1,"missing":0}],"missing":[]`
 	must.Get(DecodeEncoding([]byte(oneFeature + "}")))(t)
 	for _, bad := range []string{"", "{}", `{"format":1,"features":[],"missing":[]}`,
 		strings.Replace(oneFeature, `"bins":1`, `"bins":9`, 1) + "}", oneFeature + `,"formats":{"a":"roman"}}`} {

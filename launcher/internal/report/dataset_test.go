@@ -331,12 +331,12 @@ func TestNightsOfAModel(t *testing.T) {
 // counted, also if all of them were blocked: here five, of which home reads three at first.
 func TestABlockedWeekIsCountedAtHome(t *testing.T) {
 	store, sweeps, reg := blob.Memory(), blob.Memory(), registry.New(blob.Memory())
-	records := stagedNights(t, store, 2, 1) // the second night is blocked
+	records := stagedNights(t, store, 3, 2) // three nights, of which number 2, the third, is blocked
 	swept(t, sweeps, "night-1", records[0], sweep.VerdictPromoted)
 	must.Get(reg.Register(t.Context(), "ctr", "night-1", map[string][]byte{scorer.FileModel: trained(t)},
 		registry.Info{At: records[0].At, By: "aggregator"}))(t)
 	for i := range 4 { // and so are four more
-		r := *records[1]
+		r := *records[2]
 		r.Version, r.At = fmt.Sprintf("%016x", i), r.At.AddDate(0, 0, 1+i)
 		must.Get(store.Put(t.Context(), sweep.DatasetNight(r.Dataset, r.Version), blob.Any,
 			bytes.NewReader(must.Get(json.Marshal(r))(t))))(t)
