@@ -13,7 +13,7 @@ var ceilings = map[string]int{
 	"aggregator/command":           75,
 	"aggregator/internal/cli":      208,
 	"aggregator/internal/conclude": 3201,
-	"aggregator/internal/judge":    747,
+	"aggregator/internal/judge":    749,
 	"bench/gauge":                  502,
 	"container/roots":              27,
 	"e2e":                          1,
@@ -30,7 +30,7 @@ var ceilings = map[string]int{
 	"internal/cloud/idtoken":       198,
 	"internal/cloud/inspect":       262,
 	"internal/cloud/pubsub":        53,
-	"internal/dataset":             4145,
+	"internal/dataset":             4158,
 	"internal/dataset/cell":        2238,
 	"internal/dataset/datasettest": 190,
 	"internal/dataset/encode":      2591,
@@ -82,7 +82,7 @@ var ceilings = map[string]int{
 	"launcher/internal/predict":    554,
 	"launcher/internal/provision":  372,
 	"launcher/internal/quote":      1138,
-	"launcher/internal/report":     1184,
+	"launcher/internal/report":     1196,
 	"launcher/internal/reproduce":  411,
 	"launcher/internal/serve":      1357,
 	"launcher/internal/show":       1642,
@@ -90,14 +90,14 @@ var ceilings = map[string]int{
 	"launcher/internal/stager":     1342,
 	"launcher/internal/sweepview":  534,
 	"localemu":                     7,
-	"localemu/batchemu":            1652,
+	"localemu/batchemu":            1656,
 	"localemu/command":             24,
 	"localemu/gcsemu":              1249,
 	"localemu/internal/cli":        428,
 	"localemu/internal/httpjson":   85,
 	"localemu/internal/proc":       221,
 	"localemu/internal/world":      954,
-	"localemu/pubsubemu":           503,
+	"localemu/pubsubemu":           505,
 	"python/program":               114,
 	"task":                         7,
 	"task/command":                 44,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_321
+const maxLines = 89_354
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

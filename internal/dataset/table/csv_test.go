@@ -336,9 +336,9 @@ func TestFormatsOfFilesWithMoreColumns(t *testing.T) {
 	}
 }
 
-// TestExpand: a folder or a pattern gives the tables in it and below, sorted by name: b.csv before b/i.csv, which a walk
-// through the folders finds first. Hidden and unfinished files are skipped, as are files that do not look like tables,
-// unless they are named. No file is an error of kind NotFound.
+// TestExpand: a folder or a pattern gives the tables in it and below, sorted by name: b.csv before b/i.csv, which a
+// walk through the folders finds first. Hidden and unfinished files are skipped, as are files that do not look like
+// tables, unless they are named. No file is an error of kind NotFound.
 func TestExpand(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"b.csv", "a.csv.gz", "c.parquet", "_SUCCESS.csv", ".hidden.csv", "README.md",

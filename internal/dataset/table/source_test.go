@@ -84,8 +84,8 @@ func TestJSONL(t *testing.T) {
 	}
 }
 
-// TestEmpty: files without a row are empty, whatever their columns. A column that cannot be read, here the first one, is
-// no hindrance.
+// TestEmpty: files without a row are empty, whatever their columns. A column that cannot be read, here the first one,
+// is no hindrance.
 func TestEmpty(t *testing.T) {
 	for want, file := range map[bool]File{true: writeFile(t, "1.csv", "a,b\n"),
 		false: writeFile(t, "2.jsonl", `{"deep": {"k": 1}, "a": 1}`)} {
