@@ -109,7 +109,9 @@ func TestFoldsThatLeakAreRefused(t *testing.T) {
 		"other parameters":      func(p *sweep.Plan) { p.Trials[4].Params = sweep.Params{"num_leaves": 3.0} },
 		"no refit":              func(p *sweep.Plan) { p.Trials = p.Trials[:12] },
 		"refit's parameters":    func(p *sweep.Plan) { p.Trials[12].Params = sweep.Params{"num_leaves": 3.0} },
-		"stops trials":          func(p *sweep.Plan) { p.Spec.Search.Stop = &sweep.Stop{Rule: "asha", Eta: 3} },
+		"stops trials": func(p *sweep.Plan) {
+			p.Spec.Search.Stop = &sweep.Stop{Rule: sweep.StopASHA, By: sweep.ByTrees, Eta: 3}
+		},
 	} {
 		p := foldedPlan()
 		spoil(p)
