@@ -97,7 +97,7 @@ left_child=1 -1 -3
 right_child=2 -2 -4
 leaf_value=1 2 3 4
 cat_boundaries=0 2
-cat_threshold=2 256
+cat_threshold=3 256
 is_linear=0
 shrinkage=1
 
@@ -130,7 +130,9 @@ end of trees
 		{1, 1e12, 4}, // beyond the set
 		{1, nan, 4},  // missing categories go right
 		{1, -2, 4},
-		{1, 1.7, 3}, // truncated
+		{1, 1.7, 3},  // truncated
+		{1, -0.5, 3}, // truncated, to category 0
+		{1, -1, 4},
 	} {
 		if got := m.Predict([]float64{tc.a, tc.b}); got != tc.want {
 			t.Errorf("predict(%v, %v) = %v, want %v", tc.a, tc.b, got, tc.want)

@@ -96,7 +96,7 @@ func (s *batchScratch) categoryKeys(x []float64, step int) {
 	for at := 0; at < len(x); at += step {
 		v := x[at]
 		key := uint64(math.MaxUint64)
-		if v >= 0 && v < 1<<31 {
+		if v > -1 && v < 1<<31 {
 			key = uint64(v)
 		}
 		s.keys[n&(batchRows-1)] = key

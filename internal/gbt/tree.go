@@ -181,7 +181,7 @@ const zeroThreshold = 1e-35
 // inCategory reports whether a raw value is a category that goes left at a categorical node. As in LightGBM, the
 // category is the value without its fraction.
 func (t *Tree) inCategory(node int, v float64) bool {
-	if !(v >= 0 && v < 1<<31) { // NaN, and values that are negative or too large for a category, go right
+	if !(v > -1 && v < 1<<31) { // NaN, and values that are negative or too large for a category, go right
 		return false
 	}
 	c := int(v)

@@ -323,7 +323,7 @@ class _Sets:
         """The categories of rows: int64, shape (8 * width,). Other is for those from it on, and for what is none."""
         category = np.full(8 * width, other, dtype=np.int64)
         value = x[:, column]
-        valid = (value >= 0) & (value < other)
+        valid = (value > -1) & (value < other)  # as in LightGBM, -0.5 without its fraction is category 0
         category[: len(x)][valid] = value[valid].astype(np.int64)
         return category
 

@@ -77,7 +77,7 @@ def walk(lines, x):
         if decision & 1:
             begin, end = lines["cat_boundaries"][threshold : threshold + 2]
             words = lines["cat_threshold"][begin:end]
-            c = int(v) if 0 <= v < 2**31 else -1
+            c = int(v) if -1 < v < 2**31 else -1
             left = 0 <= c < 32 * len(words) and words[c // 32] >> c % 32 & 1
         elif decision & 8 and missing or decision & 4 and (missing or -1e-35 <= v <= 1e-35):
             left = decision & 2
@@ -137,7 +137,7 @@ class Scores(unittest.TestCase):
         text = fixture.model_txt(fixture.encoding())
         rng = np.random.default_rng(3)
         x = rng.normal(size=(3000, len(fixture.encoding()["features"]))) * 10
-        x[:, 2:5] = rng.integers(-1, 9, size=(3000, 3))
+        x[:, 2:5] = rng.integers(-2, 18, size=(3000, 3)) / 2  # -0.5 is category 0
         x[rng.random(x.shape) < 0.1] = np.nan
         want = lightgbm.Booster(model_str=text.decode()).predict(x, raw_score=True)
         self.assertGreater(len(np.unique(want)), 100)
