@@ -101,9 +101,9 @@ func (s *Spec) refuseZeros(doc *strictyaml.Document) error {
 	return nil
 }
 
-// searchByDefault sets the search of a spec that asks for several trials but has no search, or says no more of it than
-// method: auto. It searches the parameters that matter on most tables, with the method that is best on most of them.
-// Parameters that the spec's params set are left out.
+// searchByDefault sets the method and the ranges of a spec that asks for several trials but has no search, or one with
+// method: auto that names nothing to search. It searches the parameters that matter on most tables, with the method
+// that is best on most of them. Parameters that the spec's params set are left out.
 func (s *Spec) searchByDefault(doc *strictyaml.Document, v Vocabulary) {
 	q := &s.Search
 	auto := q.Method == MethodAuto && q.Features == nil && len(q.Fixed)+len(q.Grid)+len(q.Random) == 0
