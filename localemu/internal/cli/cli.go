@@ -140,7 +140,7 @@ func (f *flags) options(s *State) (world.Options, error) {
 			return o, problem.As(problem.Usage, err)
 		}
 	}
-	if f.portBase < 0 || f.portBase > 65532 {
+	if f.portBase < 0 || f.portBase > 65532 { // the last of four ports is 65535; 0 is any that are free
 		return o, usage("--port-base %d: use 1 to 65532", f.portBase)
 	}
 	if f.aggregators < 1 || f.aggregators > 20 {
@@ -178,7 +178,8 @@ func usage(format string, args ...any) error {
 
 // imageMap returns what each container image stands for: a local program or, with --containers, the tool's name of an
 // image. Images that --image does not name get the task program and the launcher next to localemu. Without a task
-// program it warns; jobs with the task image will then be refused.
+// program it warns; jobs with the task image will then be refused. With --containers, an image that is not named has
+// its own name in the tool, too, and is left out.
 func (f *flags) imageMap(s *State) (map[string]string, error) {
 	images := map[string]string{}
 	for _, entry := range f.images {
@@ -197,6 +198,9 @@ func (f *flags) imageMap(s *State) (map[string]string, error) {
 		}
 		images[name] = path
 	}
+	if f.containers != "" {
+		return images, nil
+	}
 
 	// The launcher's image is needed only to stage in the cloud. A job that needs it and finds none is refused with a
 	// message that says what to do, so there is no warning here.
@@ -205,8 +209,7 @@ func (f *flags) imageMap(s *State) (map[string]string, error) {
 			images[world.LauncherImage] = path
 		}
 	}
-
-	if images[world.TaskImage] != "" || f.containers != "" {
+	if images[world.TaskImage] != "" {
 		return images, nil
 	}
 
