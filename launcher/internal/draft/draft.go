@@ -338,7 +338,8 @@ const (
 // chooseSplit decides which rows train, choose and judge, and returns the value of split in dataset.yaml. What --split
 // says comes first. If there is a time, rows are split by it, since what is predicted lies ahead. Otherwise rows of a
 // group or of a key stay together, since they are alike. Otherwise rows are split at random; few rows class by class,
-// so that each split has some of each. classes says that the label has several classes.
+// so that each split has some of each. Where --split random asks for it, only a rare class is a reason to do so: of any
+// other class each split has rows anyway. classes says that the label has several classes.
 func (d *Draft) chooseSplit(q Request, s *seen, classes bool) (string, error) {
 	// The word random asks for a split at random, unless a column is called that.
 	random := q.Parts == splitRandom && s.column(splitRandom) == nil
@@ -356,7 +357,9 @@ func (d *Draft) chooseSplit(q Request, s *seen, classes bool) (string, error) {
 		return fmt.Sprintf("{by: column, column: %s}", quoted(q.Parts)), nil
 	}
 
-	// The shares: with few rows, one held-out part serves for all purposes; with many, smaller shares suffice.
+	// The shares. A small part of few rows may be without a row, or without one of a rare class, and either is an
+	// error. So only two parts are written then, and the plan takes calib and test out of valid. With many rows,
+	// smaller shares suffice.
 	parts, rarest := "train: 0.7, valid: 0.1, calib: 0.1, test: 0.1", s.label.rarest(classes)
 	few := s.label.present < fewRows || rarest < fewOfClass
 	switch {
@@ -365,7 +368,19 @@ func (d *Draft) chooseSplit(q Request, s *seen, classes bool) (string, error) {
 	case s.rows > largeRows:
 		parts = "train: 0.85, valid: 0.05, calib: 0.05, test: 0.05"
 	}
+
+	// Class by class, each part has its share of each class for certain, so that few rows make four parts, too.
+	byClasses := fmt.Sprintf("{by: classes, seed: %d, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}", max(1, q.Seed))
+	classWise := fmt.Sprintf(", class by class (the rarest has %s rows)", humanize.Comma(rarest))
+	// The label has no classes: then rarest is the number of all rows, which are divided like those of one class.
+	if rarest == s.label.present {
+		classWise = ""
+	}
 	if random {
+		if rarest < fewOfClass {
+			d.found("split", "at random%s, as asked for", classWise)
+			return byClasses, nil
+		}
 		d.found("split", "at random, as asked for")
 		return fmt.Sprintf("{by: random, seed: %d, %s}", max(1, q.Seed), parts), nil
 	}
@@ -400,17 +415,12 @@ func (d *Draft) chooseSplit(q Request, s *seen, classes bool) (string, error) {
 	}
 
 	// At random, with few rows class by class.
+	why := s.whyAtRandom(q, times)
 	if few {
-		by := fmt.Sprintf(", class by class (the rarest has %s rows)", humanize.Comma(rarest))
-		// The label has no classes: then rarest is the number of all rows.
-		if rarest == s.label.present {
-			by = ""
-		}
-		d.found("split", "at random%s, since no time column or repeated ID was found (set --time or --key)", by)
-		return fmt.Sprintf("{by: classes, seed: %d, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}",
-			max(1, q.Seed)), nil
+		d.found("split", "at random%s, since %s", classWise, why)
+		return byClasses, nil
 	}
-	d.found("split", "at random, since %s", s.whyAtRandom(q, times))
+	d.found("split", "at random, since %s", why)
 	return fmt.Sprintf("{by: random, seed: %d, %s}", max(1, q.Seed), parts), nil
 }
 
@@ -438,7 +448,8 @@ func (s *seen) whyAtRandom(q Request, times []string) string {
 const splitRandom = "random"
 
 // keyColumn returns the column whose rows stay together: the one asked for, else the first that is named like a key and
-// repeats its values. It returns nil if there is none.
+// repeats its values, unless it is the label, or a flag says that it is a feature or dropped. It returns nil if there
+// is none.
 func (s *seen) keyColumn(q Request) *column {
 	if q.Key != "" {
 		return s.column(q.Key)

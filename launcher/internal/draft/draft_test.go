@@ -44,6 +44,7 @@ func TestDecisions(t *testing.T) {
 		says   []string // texts that the two specs and the findings, joined, must have
 		not    []string // texts that they must not have
 	}{
+		// i%3/2 is 1 in a third of the rows.
 		"0 and 1, by time": {header: "ts,site,click",
 			row: func(i int) string { return fmt.Sprintf("%s,s%d,%d", day(i), i%100, i%3/2) },
 			says: []string{"label: \"click\"", "{by: time, column: \"ts\", train: 0.7", "objective: binary",
@@ -99,12 +100,14 @@ func TestDecisions(t *testing.T) {
 		"an order": {header: "query_id,a,ts,y",
 			row: func(i int) string { return fmt.Sprintf("%d,%d,%s,%d", i/20, i, day(i), i%5) },
 			ask: Request{Label: "y", Group: "query_id"},
+			// 100 queries, which are neither tiny nor many.
 			says: []string{`{by: hash, key: "query_id", train: 0.6, valid: 0.3, test: 0.1}`,
 				"group: \"query_id\"\nencodings: {order: {by: group}}\n", "kind: regression",
 				"objective: lambdarank\nmetric: ndcg@10\n"}, not: []string{"categorical"}},
 		"an order of few queries": {header: "q,a,y", rows: 900,
 			row: func(i int) string { return fmt.Sprintf("q%d,%d,%d", i/10, i, i%2) },
 			ask: Request{Label: "y", Group: "q"}, says: []string{`{by: hash, key: "q", train: 0.6, valid: 0.4}`}},
+		// Of 4,000 queries, every hundredth has a click: 40.
 		"an order of few queries with clicks": {header: "q,a,y", rows: 40_000,
 			row: func(i int) string { return fmt.Sprintf("q%d,%d,%d", i/10, i, max(0, i%1000-998)) },
 			ask: Request{Label: "y", Group: "q"}, says: []string{`{by: hash, key: "q", train: 0.6, valid: 0.4}`}},
@@ -125,6 +128,10 @@ func TestDecisions(t *testing.T) {
 		"two times": {header: "a,b,y",
 			row: func(i int) string { return fmt.Sprintf("%s,%s,%d", day(i), day(i+1), i%2) },
 			ask: Request{Label: "y"}, says: []string{"by: random"}},
+		"two times in few rows": {header: "a,b,y", rows: 500,
+			row: func(i int) string { return fmt.Sprintf("%s,%s,%d", day(i), day(i+1), i%2) },
+			ask: Request{Label: "y"}, says: []string{"by: classes",
+				"at random, class by class (the rarest has 250 rows), since it is not clear which is the row's time"}},
 		"two times, one named": {header: "start,ts,y",
 			row: func(i int) string { return fmt.Sprintf("%s,%s,%d", day(i), day(i+1), i%2) },
 			ask: Request{Label: "y"}, says: []string{`column: "ts"`}},
@@ -143,15 +150,18 @@ func TestDecisions(t *testing.T) {
 			ask: Request{Label: "y"}, not: []string{"categorical"},
 			says: []string{"numeric: [\"campaign_id\"]\nencodings: {keys: [[\"campaign_id\"]]}\n",
 				"fixed:\n    - " + ofIDs, "campaign_id: integers named like IDs, encoded as IDs and kept as numbers"}},
+		// 32 are manyLevels.
 		"ids of few numbers": {header: "campaign_id,y",
 			row: func(i int) string { return fmt.Sprintf("%d,%d", i%32, i%2) },
 			ask: Request{Label: "y"}, says: []string{"categorical: [\"campaign_id\"]\n"}, not: []string{"encodings"}},
+		// Below leastNumbered, 1,500 rows.
 		"ids in few rows": {header: "campaign_id,y", rows: 1400,
 			row: func(i int) string { return fmt.Sprintf("%d,%d", i%50, i%2) },
 			ask: Request{Label: "y"}, says: []string{"categorical: [\"campaign_id\"]\n"}, not: []string{"encodings"}},
 		"ids with zeros before them": {header: "campaign_id,y",
 			row: func(i int) string { return fmt.Sprintf("%03d,%d", i%50, i%2) },
 			ask: Request{Label: "y"}, says: []string{"categorical: [\"campaign_id\"]\n"}, not: []string{"encodings"}},
+		// From 2^53 + 0 on, which is 9007199254740992.
 		"ids too long for a number": {header: "campaign_id,y",
 			row: func(i int) string { return fmt.Sprintf("90071992547409%02d,%d", 92+i%50, i%2) },
 			ask: Request{Label: "y"}, says: []string{"categorical: [\"campaign_id\"]\n"}, not: []string{"encodings"}},
@@ -169,6 +179,7 @@ func TestDecisions(t *testing.T) {
 		"ids beside a value": {header: "campaign_id,y",
 			row: func(i int) string { return fmt.Sprintf("%d,%d.5", i%50, i) },
 			ask: Request{Label: "y"}, says: []string{"categorical: [\"campaign_id\"]\n"}, not: []string{"encodings"}},
+		// Ten of 2,000 rows.
 		"a rare class": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, min(1, i/1990)) },
 			ask:  Request{Label: "y"},
 			says: []string{"{by: classes, seed: 1, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}"}},
@@ -181,6 +192,15 @@ func TestDecisions(t *testing.T) {
 		"several with commas": {header: "a,b,c,y",
 			row: func(i int) string { return fmt.Sprintf("%d,%d,%d,%d", i, i, i, i%2) },
 			ask: Request{Label: "y", Drop: []string{"a,b"}}, says: []string{`drop: ["a", "b"]`}},
+		"a rare class, at random": {header: "user_id,y", // a key, whose rows would stay together
+			row: func(i int) string { return fmt.Sprintf("u%d,%d", i/5, min(1, i/1994)) },
+			ask: Request{Label: "y", Parts: splitRandom},
+			says: []string{"{by: classes, seed: 1, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}",
+				"at random, class by class (the rarest has 6 rows), as asked for"}},
+		"few rows, at random": {header: "a,y", rows: 900,
+			row:  func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
+			ask:  Request{Label: "y", Parts: splitRandom},
+			says: []string{"{by: random, seed: 1, train: 0.6, valid: 0.4}", "at random, as asked for"}},
 		"many cores": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
 			ask: Request{Label: "y", Cores: 256}, says: []string{"n2-highmem-128", "tasks_per_vm: 20"}},
 		"a late positive": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,c%d", i, i%30) },
@@ -238,7 +258,7 @@ func TestDecisions(t *testing.T) {
 }
 
 // TestRefused: what cannot be drafted is an error of kind Input or Usage that names the flag or the column, and says
-// what to do. Each table has 50 rows.
+// what to do. Each table has 50 rows. So "three positive rows" are rows 47 to 49, and half of the rows are 25.
 func TestRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		header string
@@ -342,7 +362,8 @@ func TestTooManyClasses(t *testing.T) {
 
 // TestClassesBeginWithRegularisation: with several classes, both configurations that are tried first have a penalty
 // lambda_l2, as without one the leaves of a rare class are so large that the loss rises. With few rows the penalty is
-// smaller.
+// smaller. By rows, the parameters of the first and the second configuration; nil is one that it does not have. Few are
+// fewer than 1,000.
 func TestClassesBeginWithRegularisation(t *testing.T) {
 	for rows, want := range map[int][2]map[string]any{
 		3000: {{"lambda_l2": 10., "extra_trees": true}, {"lambda_l2": 1., "extra_trees": nil}},
@@ -420,7 +441,7 @@ func TestParamsOfEveryTrial(t *testing.T) {
 // TestTimesAreNoNumbers: if a table has two columns of times, the reason for a random split is that it is not clear
 // which one counts, not that the columns are numbers. A column of numbers that may be times is named with the flag.
 func TestTimesAreNoNumbers(t *testing.T) {
-	day := &column{times: true, present: 100, lo: 1.7e9, hi: 1.8e9}
+	day := &column{times: true, present: 100, lo: 1.7e9, hi: 1.8e9} // as numbers, seconds of 2023 to 2027
 	day.Name = "date"
 	s := &seen{columns: []*column{day}}
 	if why := s.whyAtRandom(Request{}, []string{"ts", "date"}); why != "it is not clear which is the row's time" {
@@ -449,7 +470,8 @@ func TestColumnsOfAValue(t *testing.T) {
 
 // TestGuessesOfColumns: what draft guesses about columns is said, with what it means and how to undo it. What
 // contradicts itself, or cannot be guessed, is an error. The table's columns a and b are times, d is a date whose order
-// of day and month is open, and userId looks like a key; a and b are left out unless the case sets times.
+// of day and month is open, and userId looks like a key; a and b are left out unless the case sets times. asText makes
+// d a text, so that its order is no error.
 func TestGuessesOfColumns(t *testing.T) {
 	const header = "a,b,Age,userId,ga_id,d,price,y"
 	row := func(i int) string {
@@ -543,7 +565,7 @@ func TestRowsOfTotals(t *testing.T) {
 		t.Errorf("300 rows with 0 or 1 and one with TOTAL: got %v, expected ... %s ...", err, want)
 	}
 
-	// Forty labels that one row each has.
+	// Forty labels that one row each has, among three that a hundred rows each have.
 	many := Request{Label: "y", Trials: 2, Sources: []string{written(t, "x,y", 340, func(i int) string {
 		if i >= 300 {
 			return fmt.Sprintf("%d,once%d", i, i)
