@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/table"
 	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
@@ -583,6 +584,39 @@ func TestRowsOfTotals(t *testing.T) {
 	d, err := Make(context.Background(), ask)
 	if err != nil || !strings.Contains(string(d.Sweep), "objective: binary") {
 		t.Errorf("with TOTAL as a missing label: got error %v, want a sweep with objective binary", err)
+	}
+}
+
+// TestListsOfCategories: of a table whose columns are numbers by their type, as in Parquet, a list of categories with a
+// comma gives the same sweep as one flag for each. It begins with the configuration for ids, since 50 and 40 values are
+// more than manyLevels.
+func TestListsOfCategories(t *testing.T) {
+	const rows = 2000
+	path, b := filepath.Join(t.TempDir(), "t.parquet"), &table.Batch{Rows: rows}
+	var columns []table.Column
+	for name, values := range map[string]int{"a": 50, "b": 40, "y": 2} {
+		v := dataset.Values{Type: dataset.Int, Null: make([]bool, rows), Int: make([]int64, rows)}
+		for r := range rows {
+			v.Int[r] = int64(r % values)
+		}
+		columns = append(columns, table.Column{Name: name, Type: dataset.Int})
+		b.Names, b.Columns = append(b.Names, name), append(b.Columns, v)
+	}
+	file := must.Get(os.Create(path))(t)
+	defer file.Close()
+	w := must.Get(table.NewParquetWriter(file, columns, table.Snappy))(t)
+	must.Do(t, w.Write(b))
+	must.Do(t, w.Close())
+
+	sweepOf := func(categorical ...string) string {
+		d := must.Get(Make(t.Context(), Request{Sources: []string{path}, Label: "y", Categorical: categorical,
+			Limit: time.Minute, Cores: 2}))(t)
+		return string(d.Sweep)
+	}
+	list, each := sweepOf("a,b"), sweepOf("a", "b")
+	if list != each || !strings.Contains(each, "fixed:\n    - "+ofIDs) {
+		t.Errorf("--categorical a,b gives the sweep\n%s\nand one flag for each\n%s\nwant the same, with %s first", list,
+			each, ofIDs)
 	}
 }
 

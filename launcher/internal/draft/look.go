@@ -178,11 +178,15 @@ func (q *Request) missing() []string { return append(dataset.DefaultMissing(), q
 // readFirst reads the first rows of all columns that can be read. It fills s.columns, and resolves the columns that
 // flags of q name.
 func (s *seen) readFirst(ctx context.Context, t *table.Table, q *Request) (err error) {
+	// Until resolve knows the columns, a value of --categorical may be one name or a list of names.
+	named := append([]string{q.Time, q.Key, q.Group}, q.Categorical...)
+	for _, names := range q.Categorical {
+		named = append(named, strings.Split(names, ",")...)
+	}
 	var names []string
 	for _, c := range t.Columns() {
-		named := slices.Contains([]string{q.Time, q.Key, q.Group}, c.Name) || slices.Contains(q.Categorical, c.Name)
 		s.columns = append(s.columns, &column{Column: c, times: true, lo: math.Inf(1), hi: math.Inf(-1),
-			counted: named || c.Type == dataset.Text || namedTime(c.Name) ||
+			counted: slices.Contains(named, c.Name) || c.Type == dataset.Text || namedTime(c.Name) ||
 				c.Type == dataset.Time || c.Dictionary || ingest.NamedID(c.Name) || mayBeKey(c.Name)})
 		s.byName[c.Name] = s.columns[len(s.columns)-1]
 		if c.Unreadable == "" {
