@@ -3,6 +3,7 @@ package nights
 import (
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 
 	"coppice/internal/dataset"
@@ -17,7 +18,7 @@ func numberColumn(older bool) Column {
 		c.Quantiles = append(c.Quantiles, float64(s))
 	}
 	c.Odds = make([]float64, newColumnEncoder(&c).size)
-	c.Odds[steps+1] = 2
+	c.Odds[steps+1] = 2 // of the peak, whose code follows those of the ranges
 	if older {
 		c.Odds = c.Odds[:steps+1]
 	}
@@ -47,7 +48,7 @@ func TestOddsWithoutPeaks(t *testing.T) {
 }
 
 // TestAColumnThatIsTheLabel: where a column is the label, what it explains has no error by rounding that is NaN, which
-// no record could hold.
+// no record could hold. It is tried with many numbers of rows, since each rounds otherwise.
 func TestAColumnThatIsTheLabel(t *testing.T) {
 	for rows := 1000; rows < 24_000; rows += 998 {
 		codes, labels := make([]uint8, rows), make([]float32, rows)
@@ -71,5 +72,22 @@ func TestClassesWithoutWeight(t *testing.T) {
 	c.checkClasses()
 	if len(c.findings) != 2 || c.findings[0].Code != CodeLabelsLost {
 		t.Errorf("found %v, want both classes to be lost", c.findings)
+	}
+}
+
+// TestLostInTwoParts: labels that were lost in two parts of the table are told as one finding about both. It names the
+// rows of both, in the order of the table, since its counts are sums: 2 of 12 parts with 200 rows each, of which 5 and
+// 6 are positive instead of 20.
+func TestLostInTwoParts(t *testing.T) {
+	lost := func(level string, positive float64) suspect {
+		s := SegmentCounts{Level: level, Rows: 200, Positive: positive, Expected: 20}
+		return suspect{segment: s, expected: 20, z: -4, loss: 0.01}
+	}
+	found := addTotals([]suspect{lost("part 10 of 12", 5), lost("part 3 of 12", 6)})
+	code, text := found[0].describe(Label{})
+	const want = "in the rows from 16 to 25 % and from 75 to 83 % of the table, 11 of 400 rows have a positive " +
+		"label, but 40 are expected"
+	if code != CodeLabelsLost || !strings.HasPrefix(text, want) {
+		t.Errorf("got %s: %q, want labels_lost: %q", code, text, want)
 	}
 }

@@ -286,20 +286,20 @@ type suspect struct {
 // regression, labels above the median count as positive, of several classes those of the most frequent one.
 func (c *comparison) checkSegments() {
 	segments := c.p.Segments
-	if len(segments) == 0 {
+	if len(segments) == 0 { // no night before has a model of its labels
 		return
 	}
 	usual, spreads := c.usualSegments()
 	all := segments[0] // all rows
 	entropy := all.Rows * entropyOf(all.Positive/max(all.Rows, 1))
-	if entropy <= 0 {
+	if entropy <= 0 { // all labels are the same, which checkRate tells
 		return
 	}
 
 	var found []suspect
 	for _, s := range segments {
 		u, ok := usual[segmentKey{s.Column, s.Level}]
-		if !ok {
+		if !ok { // no recent night has the segment
 			continue
 		}
 
@@ -331,9 +331,12 @@ func (c *comparison) checkSegments() {
 }
 
 // addTotals puts in front, for each column of which several levels have lost labels, a suspect with their sum: each may
-// have lost too little to block, but not all together. The sum's level names them all. A suspect's loss has been
-// multiplied by shareBeyondChance(z), the reduction for chance. The division takes that back, and the sum is reduced
-// once, by the z of the sum. Suspects without a loss are left out: shareBeyondChance(z) may be 0 there.
+// have lost too little to block, but not all together. The parts of the table count as levels of one column, too. The
+// sum's level names them all.
+//
+// A suspect's loss has been multiplied by shareBeyondChance(z), the reduction for chance. The division takes that back,
+// and the sum is reduced once, by the z of the sum. Suspects without a loss are left out: shareBeyondChance(z) may be 0
+// there.
 func addTotals(found []suspect) []suspect {
 	var sums []suspect
 	count := map[string]int{}
@@ -574,9 +577,20 @@ func (s *SegmentCounts) nameSegment() string {
 	case s.Level == allRows:
 		return ""
 	case s.Column == "":
-		part, of := 0, 1
-		_, _ = fmt.Sscanf(s.Level, "part %d of %d", &part, &of) // as segmentsOf names it
-		return fmt.Sprintf("in the rows from %d to %d %% of the table, ", 100*(part-1)/of, 100*part/of)
+		// Parts of the table. addTotals joins several, the surest first; they are named in the order of the table.
+		var parts []int
+		of := 1
+		for level := range strings.SplitSeq(s.Level, ", ") {
+			part := 0
+			_, _ = fmt.Sscanf(level, "part %d of %d", &part, &of) // as segmentsOf names it
+			parts = append(parts, part)
+		}
+		slices.Sort(parts)
+		var ranges []string
+		for _, part := range parts {
+			ranges = append(ranges, fmt.Sprintf("from %d to %d %%", 100*(part-1)/of, 100*part/of))
+		}
+		return fmt.Sprintf("in the rows %s of the table, ", strings.Join(ranges, " and "))
 	}
 	return fmt.Sprintf("where it is %.60q, ", s.Level)
 }
