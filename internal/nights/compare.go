@@ -76,7 +76,7 @@ func Compare(ctx context.Context, request Request) ([]Finding, error) {
 
 	// The spec's own rules always block, unless the spec itself lets a finding pass.
 	c.checkRules(request.At)
-	day := tonight.Newest
+	day := tonight.Newest // what is expected on a day is about its rows, whenever they are staged
 	if day.IsZero() {
 		day = request.At
 	}
@@ -99,12 +99,26 @@ func distinct(tonight *Profile, before []*Profile, respecified bool) []*Profile 
 	return out
 }
 
-// sameTable reports whether two profiles are of the same table, perhaps by specs that leave out other columns: the rows
-// have the same hashes, or their number, the labels' statistics and the newest time are the same.
+// sameTable reports whether two profiles are of the same table, perhaps by specs that leave out other columns. Either
+// the rows have the same hashes. Or their number, the labels' statistics and the newest time are the same, and no
+// column that both have tells them apart.
 func (p *Profile) sameTable(other *Profile) bool {
-	return len(p.Prints) > 0 && bytes.Equal(p.Prints, other.Prints) ||
-		p.Rows == other.Rows && p.Label.Kind == other.Label.Kind && p.Label.Mean == other.Label.Mean &&
-			p.Label.Middle == other.Label.Middle && p.Newest.Equal(other.Newest)
+	if len(p.Prints) > 0 && bytes.Equal(p.Prints, other.Prints) {
+		return true
+	}
+	alike := p.Rows == other.Rows && p.Label.Kind == other.Label.Kind && p.Label.Mean == other.Label.Mean &&
+		p.Label.Middle == other.Label.Middle && p.Newest.Equal(other.Newest)
+	if !alike || p.sampled() != other.sampled() { // of very wide tables fewer rows are sampled, which are other ones
+		return alike
+	}
+
+	// A table without times may have as many rows of either label every night. Its columns' values differ all the same.
+	// Only columns of one kind are compared: a spec may read a column otherwise.
+	return !slices.ContainsFunc(p.Columns, func(k Column) bool {
+		old := other.column(k.Name)
+		return old != nil && old.Kind == k.Kind && (old.Missing != k.Missing || old.Distinct != k.Distinct ||
+			!slices.Equal(old.Quantiles, k.Quantiles))
+	})
 }
 
 // comparison compares tonight's profile with those of the nights before. Each check adds findings.

@@ -91,3 +91,21 @@ func TestLostInTwoParts(t *testing.T) {
 		t.Errorf("got %s: %q, want labels_lost: %q", code, text, want)
 	}
 }
+
+// TestNightsThatAreNotTheSameTable: two nights without times that have as many rows of either label are two tables, if
+// their columns' values differ. A spec that leaves a column out does not make another table of a night.
+func TestNightsThatAreNotTheSameTable(t *testing.T) {
+	night := func(highest float64) *Profile {
+		x := numberColumn(false)
+		x.Quantiles[steps] = highest
+		return &Profile{Rows: 1000, Label: Label{Mean: 0.5}, Prints: []byte("12345678"),
+			Buckets: Buckets{Rows: []int{1000}}, Columns: []Column{x, {Name: "y", Kind: Text, Distinct: 3}}}
+	}
+	first, second, again := night(30), night(31), night(30)
+	again.Columns = again.Columns[:1]
+	first.Prints = []byte("87654321") // the hashes of rows by another spec
+	if first.sameTable(second) || !first.sameTable(again) {
+		t.Errorf("another night is the same table: %t, the same night with fewer columns: %t; want false and true",
+			first.sameTable(second), first.sameTable(again))
+	}
+}
