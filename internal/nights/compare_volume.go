@@ -163,7 +163,7 @@ func (c *comparison) checkTimes() {
 	}
 
 	odd := c.learnAll(func(p *Profile) float64 { return p.Odd })
-	if c.p.Odd > odd.hi {
+	if c.p.Odd > odd.hi { // more than on any recent night; 0 if none has odd times
 		c.add(Warning, CodeOddTimes, c.p.TimeColumn, "%s of the rows have a time far from all others, such as %s",
 			percent(c.p.Odd), stamp(c.p.OddAt))
 	}
@@ -171,7 +171,8 @@ func (c *comparison) checkTimes() {
 	// For the newest and the oldest row: by how much later than expected it is, if it moves on by the usual step.
 	step := func(timeOf func(*Profile) time.Time) (off time.Duration, u usual) {
 		u = c.learnChange(func(p, b *Profile) (float64, bool) {
-			return timeOf(p).Sub(timeOf(b)).Seconds(), p.TimeColumn == c.p.TimeColumn
+			return timeOf(p).Sub(timeOf(b)).Seconds(),
+				p.TimeColumn == c.p.TimeColumn && b.TimeColumn == c.p.TimeColumn
 		})
 		return timeOf(c.p).Sub(timeOf(c.last)) - seconds(u.center), u
 	}
@@ -258,7 +259,7 @@ func (c *comparison) checkGaps() {
 	first, lost := int64(-1), 0
 	for i := 1; i+1 < len(b.Rows); i++ { // the first and the last hour may be incomplete
 		at := b.From + int64(i)*hour
-		expected := usual[((at/hour)%24+24)%24] * float64(total) / max(days, 1)
+		expected := usual[((at/hour)%24+24)%24] * float64(total) / max(days, 1) // also of negative times, before 1970
 		if expected < gapRows || float64(b.Rows[i]) > quiet*expected {
 			continue
 		}
@@ -274,13 +275,13 @@ func (c *comparison) checkGaps() {
 }
 
 // usualHourlyShares returns, for each hour of the day in UTC, its least share of a night's rows on recent nights. An
-// hour that once had none is thus never missed. Only nights counted by hours are used.
+// hour that once had none is thus never missed. Only nights counted by hours of tonight's time column are used.
 func (c *comparison) usualHourlyShares() [24]float64 {
 	var out [24]float64
 	for h := range out {
 		u := c.learnUsual(func(p *Profile) (float64, bool) {
 			b := &p.Buckets
-			if b.Width != 3600 {
+			if b.Width != 3600 || p.TimeColumn != c.p.TimeColumn {
 				return 0, false
 			}
 			rows, all := 0, 0

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"coppice/internal/dataset"
 )
@@ -107,5 +108,22 @@ func TestNightsThatAreNotTheSameTable(t *testing.T) {
 	if first.sameTable(second) || !first.sameTable(again) {
 		t.Errorf("another night is the same table: %t, the same night with fewer columns: %t; want false and true",
 			first.sameTable(second), first.sameTable(again))
+	}
+}
+
+// TestStepsOfOneTimeColumn: how far times usually move on is learnt from nights of tonight's time column alone. Here
+// the first of four nights has times of another column, five days before those of the second. From then on nights are a
+// day apart, and tonight all times are six hours later than that.
+func TestStepsOfOneTimeColumn(t *testing.T) {
+	night := func(column string, hours int) *Profile {
+		newest := time.Unix(0, 0).Add(time.Duration(hours) * time.Hour)
+		return &Profile{TimeColumn: column, Newest: newest, Oldest: newest.Add(-24 * time.Hour)}
+	}
+	before := []*Profile{night("created", 24), night("ts", 144), night("ts", 168), night("ts", 192)}
+	c := &comparison{p: night("ts", 222), before: before, last: before[3]}
+	c.checkTimes()
+	if len(c.findings) != 1 || c.findings[0].Code != CodeClock ||
+		!strings.Contains(c.findings[0].Text, "6h0m0s later") {
+		t.Errorf("found %v, want that all times are 6h0m0s later", c.findings)
 	}
 }
