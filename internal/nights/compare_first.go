@@ -24,7 +24,7 @@ const (
 // features (Night.Alike) may also be equal by nature, as when a table has few distinct feature vectors. Then their
 // labels differ as by chance, while those of copies do not. It reports whether it has added a warning about copies.
 func (c *comparison) checkCopies() bool {
-	if c.p.Shared <= sharedFirst {
+	if c.p.Shared <= sharedFirst { // copies that are in one split alone flatter no test
 		return false
 	}
 	type pair struct {
@@ -62,7 +62,7 @@ func (c *comparison) checkCopies() bool {
 	// two labels of a pair are different as often as those of any two rows, which is the probability in parentheses.
 	total := float64(len(c.night.Label))
 	chance := float64(repeated) * (1 - float64(squares)/(total*total)) / 2
-	if !(chance >= fewCopies && float64(differ) < sameLabels*chance) {
+	if !(chance >= fewCopies && float64(differ) < sameLabels*chance) { // not known, or labels differ as by chance
 		return false
 	}
 
@@ -112,7 +112,7 @@ func (c *comparison) checkSameColumns() {
 				continue
 			}
 			x, y := c.night.Sample.Column(a.Name), c.night.Sample.Column(b.Name)
-			if x == nil || y == nil {
+			if x == nil || y == nil { // the sample lacks what the profile says, as in FuzzRecord
 				continue
 			}
 			if share := c.shareThatFollows(a.Kind, x, y); share >= sameShare {
@@ -125,7 +125,8 @@ func (c *comparison) checkSameColumns() {
 }
 
 // shareThatFollows returns the share of the rows in which two columns of one kind follow from each other, judged by the
-// first sameRows rows. Numbers do if they ascend together, whatever their units; see textsThatFollow for others.
+// first sameRows rows. Numbers do if they ascend together, whatever their units; see textsThatFollow for others. It is
+// 0 if these rows tell nothing: if none has both values, or all have the same ones.
 func (c *comparison) shareThatFollows(kind ColumnKind, a, b *dataset.Values) float64 {
 	n := min(a.Len(), sameRows)
 	if kind != Number {
@@ -146,7 +147,7 @@ func (c *comparison) shareThatFollows(kind ColumnKind, a, b *dataset.Values) flo
 	wrong, steps := 0, 0
 	for k := range order[min(1, len(order)):] {
 		i, j := order[k], order[k+1]
-		if x[i] == x[j] && y[i] == y[j] {
+		if x[i] == x[j] && y[i] == y[j] { // no step
 			continue
 		}
 		steps++
@@ -154,7 +155,10 @@ func (c *comparison) shareThatFollows(kind ColumnKind, a, b *dataset.Values) flo
 			wrong++
 		}
 	}
-	return 1 - float64(wrong)/float64(max(steps, 1))
+	if steps == 0 {
+		return 0
+	}
+	return 1 - float64(wrong)/float64(steps)
 }
 
 // textsThatFollow returns the share of the first n rows with a value in both columns whose value in one is the most
