@@ -36,10 +36,10 @@ func at(layout, more string) func(int) string {
 	}
 }
 
-// among returns a column of numbers with a fraction; one row in every has another text.
+// among returns a column of numbers with a fraction; one row in every has another text, row 3 first or, of two, row 1.
 func among(text string, every int) func(int) string {
 	return func(i int) string {
-		if i%every == 3 {
+		if i%every == 3%every {
 			return text
 		}
 		return fmt.Sprintf("%d.%d", i, i%10)
