@@ -133,6 +133,7 @@ func TestTableGrows(t *testing.T) {
 		info := must.Get(os.Stat(filepath.Join(small, name)))(t)
 		before = append(before, info)
 	}
+	// 5,000 rows are five files of 1,000, of which the table of 2,000 rows has made two.
 	if err := run(t, &got, append([]string{"table", "--dir", small, "--rows", "5000"}, flags...)...); err != nil ||
 		len(got.Files) != 5 || got.Written != 3 {
 		t.Fatalf("a larger table: %v, %v; expected five files, three of them new", err, got)
@@ -144,8 +145,8 @@ func TestTableGrows(t *testing.T) {
 	}
 }
 
-// TestOpen: `gauge open` prints the time of opening, the rows and the bytes of a dataset. A folder without a dataset is
-// an error. A value takes at least one byte.
+// TestOpen: `gauge open` prints the time of opening, the rows and the bytes of a dataset. These are at least one for
+// each value. A folder without a dataset is an error.
 func TestOpen(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000, Encodings: dataset.EncodeNone})
 	var got opened
@@ -231,7 +232,7 @@ func TestRefusals(t *testing.T) {
 		"--part-rows is -1": {"table", "--dir", dir, "--part-rows", "-1"},
 		"--threads is 0":    {"table", "--dir", dir, "--threads", "0"},
 
-		"holds 3 values":       {"predict", "--model", model, "--values", odd},
+		"holds 3 values":       {"predict", "--model", model, "--values", odd}, // the model has two features
 		"has 4 bytes":          {"predict", "--model", model, "--values", half},
 		`--scorer "xgboost"`:   {"predict", "--model", model, "--values", even, "--scorer", "xgboost"},
 		"no such file":         {"predict", "--model", filepath.Join(dir, "nowhere"), "--values", odd},
@@ -378,9 +379,9 @@ func TestLargeVersions(t *testing.T) {
 	}
 }
 
-// TestHostileVersions: of a version that is altered in 300 ways, each is either refused with the name of a file, or
-// predicts what the case says. None takes more than 20 s. The tests of python/coppice read the same table, so that both
-// readers agree.
+// TestHostileVersions: of a version that is altered in some 300 ways, each is either refused with the name of a file,
+// or predicts what the case says. None takes more than 20 s. The tests of python/coppice read the same table, so that
+// both readers agree.
 func TestHostileVersions(t *testing.T) {
 	cases, base := hostileCases(t, "cases.json")
 	for _, c := range cases {

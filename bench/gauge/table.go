@@ -44,7 +44,8 @@ func tableCommand(out io.Writer) *cobra.Command {
 		Use: "table --dir DIR", Short: "Make a table of numbers with a binary label as Parquet files",
 		Args: cobra.NoArgs,
 		Long: `Writes DIR/part-NUMBER-ROWS.parquet, files of --part-rows rows each. A file depends on
-number and rows only, and one that is there already is kept, so that a larger table continues a smaller one.
+number, rows and --columns only, and one that is there already is kept, so that a larger table continues a
+smaller one. Give each number of columns a folder of its own.
 Values lie on a coarse grid: dictionaries keep 130,000,000 rows of 40 columns below 10 GB. Memory does not
 grow with rows.`,
 		Example: "  gauge table --rows 130000000 --dir build/bench/scale/table",
@@ -100,8 +101,9 @@ func (o *tableOptions) listParts() []part {
 }
 
 // writeParts writes the files of the table that are not there yet, as many at once as there are threads. It returns the
-// names of all files, and how many of them were not there before. After an error, or once ctx is done, a thread starts
-// no more files; those that are complete stay.
+// names of all files, and how many of them were not there before. A file's name does not tell its columns: one that is
+// there is taken to have as many as are asked for. After an error, or once ctx is done, a thread starts no more files;
+// those that are complete stay.
 func (o *tableOptions) writeParts(ctx context.Context) (names []string, written int, err error) {
 	if err := o.checkOptions(); err != nil {
 		return nil, 0, err

@@ -40,7 +40,8 @@ func versionsCommand(in io.Reader, out io.Writer) *cobra.Command {
 		Long: `The folders hold the files of version 1 of the model ctr. For each, one JSON object says why it is
 refused, or what it predicts. python/tests/fuzz.py compares that with the Python package.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for lines := bufio.NewScanner(in); lines.Scan(); {
+			lines := bufio.NewScanner(in)
+			for lines.Scan() {
 				files := map[string][]byte{}
 				paths, err := filepath.Glob(filepath.Join(lines.Text(), "*"))
 				if err != nil {
@@ -64,7 +65,7 @@ refused, or what it predicts. python/tests/fuzz.py compares that with the Python
 					}
 				}
 			}
-			return nil
+			return lines.Err()
 		},
 	}
 }
