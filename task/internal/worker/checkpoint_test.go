@@ -229,7 +229,7 @@ func TestProgressDoesNotCountAsDeath(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			for claim := range sweep.MaxClaims + nowhere {
 				w.claimed(t, 0, claim, 9, claim)
-				if claim >= sweep.MaxClaims {
+				if claim >= sweep.MaxClaims { // the claims that got nowhere come last
 					continue
 				}
 				for _, slot := range []string{"0", "1"} { // emptied meanwhile
@@ -249,15 +249,15 @@ func TestProgressDoesNotCountAsDeath(t *testing.T) {
 // dropped by the task that finds that every trial has ended, whether or not the aggregator has written the ending by
 // then.
 func TestCheckpointsOfEndedTrialsGo(t *testing.T) {
-	for _, quick := range []bool{false, true} {
+	for _, concluded := range []bool{false, true} {
 		w := newWorld(t, 2, nil)
 		names := sweep.Names(w.plan.Sweep)
 		for i := range w.plan.Trials {
 			w.claimed(t, i, 0, 9, 0)
 		}
-		left := func() {
+		left := func() { // what comes about while trial 0, which this task still trains, ends
 			w.put(t, names.Checkpoint(1, 0)+"1", "left behind")
-			if quick {
+			if concluded {
 				w.putJSON(t, names.Ending(), sweep.Ending{Format: 1, Sweep: w.plan.Sweep, Trials: []int{0, 1}})
 			}
 		}
@@ -265,13 +265,13 @@ func TestCheckpointsOfEndedTrialsGo(t *testing.T) {
 			Reason: "by a holder that vanished then"}
 		w.putJSON(t, names.Result(1), r)
 
-		worker := w.worker(9)
+		worker := w.worker(9) // the task that has claimed both trials, in its next attempt
 		worker.Attempt = 1
 		worker.Sweeps = after(w.sweeps, "trials/0000/result.json", left)
 		runs(t, worker)
 		if trees, _ := w.checkpointsOf(t, 1); len(trees) != 0 {
-			t.Errorf("the aggregator was quicker %t: every trial has ended, and %d checkpoints hold something; want "+
-				"none", quick, len(trees))
+			t.Errorf("every trial has ended, with the ending written: %t; %d checkpoints hold something, want none",
+				concluded, len(trees))
 		}
 	}
 }
@@ -300,7 +300,7 @@ func TestTasksOverAFoulStore(t *testing.T) {
 		w := newWorld(t, trials, nil)
 		synctest.Test(t, func(t *testing.T) {
 			attempts := w.foul(t, seed)
-			ended += attempts - 3
+			ended += attempts - 3 // each of the three tasks has one that ended well
 		})
 		if got := w.models(t); !maps.Equal(got, want) {
 			t.Errorf("seed %d: other models than in a calm sweep, want the same", seed)

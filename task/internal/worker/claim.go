@@ -25,6 +25,7 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 	if do.Do == protocol.Train {
 		return c.claim, nil
 	}
+	// For any other reason the sweep is over, or the store has failed, which err says.
 	switch do.Why {
 	case protocol.AllEnded:
 		w.Log.Info("every trial has ended")
@@ -37,15 +38,21 @@ func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 // rules returns the protocol's parameters for this task.
 func (w *Worker) rules() protocol.Task {
 	p := w.plan
+	trials, tasks := len(p.Own()), max(p.Sizing.Tasks, 1) // a plan without a sizing, as in tests, has 0 tasks
 	t := protocol.Task{Attempt: w.Attempt, Heartbeat: w.heartbeat(), Takeover: time.Duration(p.Takeover),
 		MaxDeaths: sweep.MaxClaims, Stages: p.Stages(), Team: p.Spec.FinalMachines(),
-		Together: p.Pauses() && p.Spec.Search.Stop.Rule == sweep.StopHalving,
-		Alone:    p.Sizing.Tasks == 1 && (p.Open() || p.Pauses())}
-	switch tasks, trials := p.Sizing.Tasks, len(p.Own()); {
-	// the first trials of an adaptive search inform all later ones, so they start first
-	case p.Open():
+		// Halving compares all trials of a rung at once; other rules judge each trial when it comes there.
+		Together: w.halving(),
+		// Where results decide what comes next, one task must come to the same model each time, even if it was killed:
+		// its next attempt finishes what was begun before it begins another trial.
+		Alone: tasks == 1 && (p.Open() || p.Pauses())}
+
+	// The remainders below are for fallback jobs, which may have more tasks than the plan's sizing says.
+	if p.Open() {
+		// The first trials of an adaptive search inform all later ones, so they start first.
 		t.Start = w.Task % trials
-	case tasks > 0: // spread evenly over the trials
+	} else {
+		// The tasks start spread evenly over the trials.
 		t.Start = (w.Task % tasks) * trials / tasks
 	}
 	return t
@@ -124,10 +131,10 @@ func (c *claiming) list(ctx context.Context) (protocol.Answer, error) {
 	c.measures.queue(c.view)
 
 	required := c.plan.Sizing.TrialBytes
-	if list.Open() == 1 { // only the refit or the final training is left
+	if list.Open() == 1 { // only the refit or the final training is left; in a plan without one, RefitBytes is 0
 		required = max(required, c.plan.Sizing.RefitBytes)
 	}
-	free := c.Available()
+	free := c.Available() // negative if it is not known
 	// an assistant has its memory already
 	if free < 0 || free >= required || c.assistant != nil {
 		c.tell(nil, false)
@@ -145,7 +152,7 @@ func (c *claiming) list(ctx context.Context) (protocol.Answer, error) {
 // logClaim logs what came of a claim that was created: the trial is held, or had ended before. It counts takeovers.
 func (c *claiming) logClaim(action protocol.Action, ended bool, err error) {
 	switch {
-	case err != nil:
+	case err != nil: // not known; the error ends the attempt, which logs it
 	case ended:
 		c.Log.Info("the trial had ended before it was claimed", "trial", action.Trial, "claim", action.Claim)
 	default:
@@ -217,6 +224,7 @@ func (c *claiming) findVerdict(ctx context.Context, last bool) (protocol.Answer,
 	// how soon a trial fails.
 	lost := map[int]bool{}
 	if last && !c.halving() {
+		// This adds the results that are not known yet to c.known.results.
 		if err := c.trials.Results(ctx, c.known.listing, c.known.results, nil); err != nil {
 			return protocol.Answer{}, err
 		}
@@ -244,7 +252,11 @@ func (c *claiming) findVerdict(ctx context.Context, last bool) (protocol.Answer,
 // different ones, and then claim different trials.
 func pickFor[T any](task int, due []T) T { return due[task%len(due)] }
 
-func (w *Worker) halving() bool { return w.plan.Spec.Search.Stop.Rule == sweep.StopHalving }
+// halving reports whether trials pause at rungs, and all that have come to one are compared at once.
+func (w *Worker) halving() bool {
+	stop := w.plan.Spec.Search.Stop
+	return stop != nil && stop.Rule == sweep.StopHalving
+}
 
 // readLadder returns the paused trials with their scores, as far as a verdict on them may be due, and adds the scores
 // of all trials at their rungs to c.known.rungs. With halving, rungs to which trials may still come are left out;

@@ -169,7 +169,7 @@ func (w *Worker) upload(ctx context.Context, result *sweep.Result, files *modelF
 // publish sends the result to the aggregator. A failed publish is only logged: the aggregator finds the result object
 // anyway.
 func (w *Worker) publish(ctx context.Context, result *sweep.Result) error {
-	if w.Scores == nil {
+	if w.Scores == nil { // nobody waits for messages
 		return nil
 	}
 	message, err := json.Marshal(sweep.ScoreMessage{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: result.Trial,

@@ -124,6 +124,7 @@ func TestWeakConfigurationsAreDropped(t *testing.T) {
 		p.Trials[1].Params["min_data_in_leaf"] = 400.0
 		folded(5, true)(p)
 	}
+	// Each of the two parameters alone would keep configuration 1 from learning.
 	w := newFolded(t, 3, change)
 	w.run(t, 0)
 	for _, c := range w.board(t).Configurations {
@@ -163,7 +164,7 @@ func TestAFoldThatFails(t *testing.T) {
 		r := w.result(t, len(w.plan.Trials)-1)
 		if all && (r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "2 have failed")) || !all &&
 			r.Status != sweep.StatusDone {
-			t.Errorf("all failed %t: the refit is %s: %s; want it done, or failed if all configurations have", all,
+			t.Errorf("all failed %t: the refit is %s: %s; want it done, or, if all have, failed because 2 have", all,
 				r.Status, r.Reason)
 		}
 	}
@@ -234,7 +235,7 @@ func (w *world) decidedFolds(t *testing.T) map[int]*sweep.Decision {
 
 // TestOpenConfigurationsAreDecidedOnce: each open configuration is decided once, even if three tasks that hold folds of
 // it write their decisions at the same moment. One task decides each from the means of the first folds of all before.
-// The refit trains the best.
+// The refit trains the best. Of eleven configurations the last three are from a model, which takes over after eight.
 func TestOpenConfigurationsAreDecidedOnce(t *testing.T) {
 	for _, tasks := range []int{3, 1} {
 		if tasks == 1 && testing.Short() {
@@ -242,7 +243,9 @@ func TestOpenConfigurationsAreDecidedOnce(t *testing.T) {
 		}
 		w := newFolded(t, 11, openFolds(wide))
 		store := w.sweeps
-		if tasks > 1 { // the decision about configuration 1, under its first fold, is written when all have made it
+		if tasks > 1 {
+			// Configuration 1 is the first open one. Its first fold is trial 3, since configuration 0 has three first
+			// folds. Its decision is held back until all three tasks, each with one of its folds, have made it.
 			made, all := atomic.Int32{}, make(chan struct{})
 			store = instead(w.sweeps, "trials/0003/decision", func(context.Context) error {
 				if made.Add(1) == int32(tasks) {
@@ -264,7 +267,8 @@ func TestOpenConfigurationsAreDecidedOnce(t *testing.T) {
 		}
 		wg.Wait()
 
-		// With one task every decision has seen all configurations before.
+		// decidedFolds checks that each was decided once. With one task, every decision has also seen all
+		// configurations before.
 		decisions := w.decidedFolds(t)
 		w.checkRefit(t, w.board(t))
 		if tasks > 1 {
@@ -272,8 +276,8 @@ func TestOpenConfigurationsAreDecidedOnce(t *testing.T) {
 		}
 		for c, d := range decisions {
 			if len(d.Seen) != c || d.Holder != 0 {
-				t.Errorf("configuration %d was decided for trial %d by what %d others have shown; want its first "+
-					"fold, and all %d", c, d.Holder, len(d.Seen), c)
+				t.Errorf("configuration %d was decided by %d others, for trial %d (0 for its first fold); want by all "+
+					"%d before it, for its first fold", c, len(d.Seen), d.Holder, c)
 			}
 			for i, s := range d.Seen {
 				mean := 0.0
@@ -296,10 +300,15 @@ func TestOpenConfigurationsAreDecidedOnce(t *testing.T) {
 // TestOpenConfigurationsOutliveTheirTask: if a task vanishes before it has written a decision, the next one decides,
 // and if it vanishes just after, the next one follows the decision. A configuration whose first fold was cancelled is
 // decided for its next one, and its last fold is not trained.
+//
+// Of three configurations in four folds, the plan lists the first three folds of each, and then the fourth of each:
+// trials 0 to 2, 3 to 5, 6 to 8, and 9 to 11. So configuration 1, the first open one, has trials 3, 4, 5 and 10. Its
+// decision is written under trial 3.
 func TestOpenConfigurationsOutliveTheirTask(t *testing.T) {
+	// What is decided is first reserved, by an object in configurations/, and then written under decision.json.
 	for _, at := range []string{"configurations/", "0003/decision.json"} {
 		w := newFolded(t, 3, openFolds(wide))
-		w.until(t, 0, at, 1)
+		w.until(t, 0, at, 1) // its machine vanishes just after it has written the first such object
 		before, err := sweepstore.NewTrials(w.sweeps, w.plan).Decision(t.Context(), 3)
 		if written := strings.Contains(at, "decision"); err != nil || (before != nil) != written {
 			t.Fatalf("%s: the task vanished, and the decision about configuration 1 is %+v, error %v; want it "+
@@ -315,7 +324,8 @@ func TestOpenConfigurationsOutliveTheirTask(t *testing.T) {
 		w.checkRefit(t, w.board(t))
 	}
 
-	// The first fold of configuration 1, trial 3, was cancelled.
+	// The first fold of configuration 1, trial 3, was cancelled. So trial 4, the next fold, makes the decision
+	// (Holder), and trial 5 follows it. Trial 10, the last fold, is not trained, since no mean of all folds can be had.
 	w := newFolded(t, 3, openFolds(wide))
 	must.Get(sweepstore.NewTrials(w.sweeps, w.plan).CreateResult(t.Context(),
 		sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: 3, Configuration: 1, Fold: 1,
@@ -325,7 +335,7 @@ func TestOpenConfigurationsOutliveTheirTask(t *testing.T) {
 	if err != nil || d == nil || d.Holder != 4 ||
 		sweep.ConfigurationKey(w.result(t, 5).Params) != sweep.ConfigurationKey(d.Params) {
 		t.Errorf("the first fold was cancelled, and the decision is %+v, error %v; want it made for trial 4, and "+
-			"followed by trial 5", d, err)
+			"followed by trial 5, which has trained %v", d, err, w.result(t, 5).Params)
 	}
 	if r := w.result(t, 10); r.Status != sweep.StatusStopped || !strings.Contains(r.Reason, "has no score in fold 1") {
 		t.Errorf("the last fold of the configuration is %s: %s; want it not trained for want of a score", r.Status,

@@ -84,7 +84,8 @@ func TestWhatATaskMeasures(t *testing.T) {
 	task := w.worker(0)
 	task.Meter = provider.Meter("coppice")
 	var during readings
-	var rows float64
+	var rows float64 // of train
+	// A task looks for the ending before each claim, and before it opens the dataset: then it has no table.
 	task.Sweeps = reading(w.sweeps, sweep.Names(w.plan.Sweep).Ending(), func() {
 		if task.table == nil {
 			return
@@ -266,8 +267,7 @@ func TestTroubleIsTold(t *testing.T) {
 			k.Scratch = w.scratch
 			return empty
 		},
-		"a trial needs": func(_ *testing.T, w *world, k *Worker) func() {
-			w.plan.Sizing.TrialBytes = 1 << 20
+		"a trial needs": func(_ *testing.T, _ *world, k *Worker) func() { // 1 MiB, by the plan below
 			var free atomic.Int64
 			free.Store(1 << 10)
 			k.Available = free.Load

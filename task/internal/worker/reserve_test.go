@@ -64,9 +64,12 @@ func reserved(t *testing.T, trials, limit, final int, pause time.Duration, attem
 // TestTheFinalTrainingHasItsTime: of four trials the first has time for all its trees. The second is cut, and the
 // others are cut or not trained, so that the final training ends within limits.sweep. That holds also where the task's
 // machine is lost twice.
+//
+// Of 28 minutes 13:36 are kept, 1.5 times the 9:04 of the final training, so trials have 14:24. The first takes 8, and
+// 6:24 are left for the second: for 6 trees, or one more that is begun, or one less that is lost with a machine.
 func TestTheFinalTrainingHasItsTime(t *testing.T) {
 	for name, attempts := range map[string][]int{"undisturbed": nil, "interrupted": {3, 9}} {
-		w, took := reserved(t, 4, 28, 9, 0, attempts...) // 1.5 times 9 minutes are kept, so trials have 14:24
+		w, took := reserved(t, 4, 28, 9, 0, attempts...)
 		if r := w.result(t, 0); r.AtLimit || r.TreesGrown != 8 {
 			t.Errorf("%s: trial 0: %+v; expected all its trees", name, r)
 		}
@@ -91,7 +94,8 @@ func TestTheFinalTrainingHasItsTime(t *testing.T) {
 }
 
 // TestTheRestEndsAtOnce: a hundred trials, most of which are not begun any more, do not use up the time that is kept
-// for the final training, although each would take two writes of five seconds to be claimed and ended by itself.
+// for the final training, although each would take two writes of five seconds to be claimed and ended by itself. As
+// in TestTheFinalTrainingHasItsTime two trials fill the time, and the third that is claimed ends the other 97.
 func TestTheRestEndsAtOnce(t *testing.T) {
 	w, took := reserved(t, 100, 28, 9, 5*time.Second)
 	claimed, untrained := 0, 0
@@ -173,6 +177,7 @@ func TestReserveAtAClaim(t *testing.T) {
 			worker := w.worker(0)
 			must.Do(t, worker.open(t.Context()))
 			until, ok := worker.reserve(t.Context(), &sweep.Claim{Trial: 0, Claim: claim}, 0)
+			// Of the hour, claim 0 is made after 10 minutes and claim 1 after 20.
 			if left, want := time.Until(until), time.Duration(50-10*claim)*time.Minute*2/5; !ok || left != want {
 				t.Errorf("claim %d: %s are left for trials (%t); expected %s", claim, left, ok, want)
 			}
@@ -198,12 +203,13 @@ func TestBeforeFinal(t *testing.T) {
 		ok                bool
 	}{
 		{14 * time.Minute, 0, 5 * time.Minute, nil, true}, // then 1.2 times 1.5 times as long
+		// 140 s and 210 s more make 350 s; 1.8 times that are 630 s, and 210 s and 630 s are 14 minutes.
 		{14 * time.Minute, 140 * time.Second, 210 * time.Second, nil, true},
 		{14 * time.Minute, 0, 5 * time.Minute, best(60, 100), true},
 		{14 * time.Minute, 0, 192 * time.Second, best(360, 100), true}, // 7:12, and half as much again
 		{14 * time.Minute, 0, 5 * time.Minute, best(480, 50), true},    // 4:48: half of the trees are kept
-		{10 * time.Minute, 0, -48 * time.Second, best(360, 100), true},
-		{8 * time.Minute, 0, 0, best(360, 100), false},
+		{10 * time.Minute, 0, -48 * time.Second, best(360, 100), true}, // 10:48 would be kept
+		{8 * time.Minute, 0, 0, best(360, 100), false},                 // 7:12 are too near to the 8 minutes
 	} {
 		if got, ok := p.BeforeFinal(tc.left, tc.spent, tc.best); ok != tc.ok || ok && got != tc.want {
 			t.Errorf("%s left, %s spent, best %+v: %s (%t), want %s (%t)", tc.left, tc.spent, tc.best, got, ok,

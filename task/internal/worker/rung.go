@@ -38,6 +38,7 @@ func (t *training) climb(ctx context.Context, tree gbt.Progress) error {
 	if t.pauseAt > 0 {
 		return &pausedError{t.pauseAt}
 	}
+	// Trials are not compared at all, or before they train on all rows, or not this one, or not at this tree.
 	stop := t.plan.Spec.Search.Stop
 	if stop == nil || stop.By == sweep.ByRows || t.planned.Refit || !slices.Contains(stop.Rungs, tree.Tree) {
 		return nil

@@ -201,7 +201,7 @@ func TestARungIsNotSkipped(t *testing.T) {
 	for attempt := 0; ; attempt++ {
 		ctx, cancel := context.WithCancel(t.Context())
 		worker := w.worker(0)
-		worker.Attempt, worker.Nonce = attempt, strings.Repeat("n", attempt+1)
+		worker.Attempt, worker.Nonce = attempt, strings.Repeat("n", attempt+1) // each attempt is a process of its own
 		worker.Sweeps = evicted(w.sweeps, attempt%2 == 0, func() { evictions++; cancel() })
 		err := worker.Run(ctx)
 		cancel()
@@ -376,7 +376,8 @@ func TestALaterHolderWasFirstAtTheRung(t *testing.T) {
 }
 
 // TestTheNextBestReplacesAFailedTrial: when nothing is left to train, and the trial that was promoted has failed, the
-// other one is promoted in its place and is done. Of two trials with an eta of 3 only one goes on at a rung.
+// other one is promoted in its place and is done. Of two trials with an eta of 3 only one goes on at a rung. The
+// verdict on the other has seen no trial, since one that has failed does not count.
 func TestTheNextBestReplacesAFailedTrial(t *testing.T) {
 	w := newWorld(t, 2, stopping(sweep.StopASHA))
 	worker, best := w.worker(0), -1
@@ -410,7 +411,8 @@ func TestTheNextBestReplacesAFailedTrial(t *testing.T) {
 	}
 }
 
-// bySamples changes a plan to trials like those of stopping, which are compared by a training on one row in four.
+// bySamples changes a plan to trials like those of stopping, which are compared by a training on one row in four. As a
+// rung that counts as the trees on all rows that cost the same: a quarter of 27, rounded down.
 func bySamples(p *sweep.Plan) {
 	stopping(sweep.StopASHA)(p)
 	p.Spec.Search.Stop.By, p.Spec.Search.Stop.OneIn, p.Spec.Search.Stop.Rungs = sweep.ByRows, 4, []int{6}

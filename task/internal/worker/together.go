@@ -27,7 +27,7 @@ const leaderID = "holder"
 
 // join makes this task a member of the team that trains the trial of a claim together. Only one task of a machine may
 // be one, since it uses all of the machine's processors. If another task of the machine is, and does not leave within
-// wait, t is nil without an error. The caller has to call release, which leaves the team.
+// wait, t is nil without an error. If t is not nil, the caller has to call release, which leaves the team.
 func (w *Worker) join(ctx context.Context, claim *sweep.Claim, wait time.Duration) (t *team.Member, release func(),
 	err error) {
 	one := atomicfile.NewLock(filepath.Join(w.Scratch, "together.lock"))
@@ -141,7 +141,7 @@ func (c *claiming) help(ctx context.Context, trial, number int) bool {
 	}
 	c.leaveTeam()
 
-	if !c.hasRoom(ctx, trial, number) {
+	if !c.hasRoom(ctx, trial, number) { // or it is not known, which hasRoom has logged
 		return false
 	}
 	member, release, q, err := c.joinTraining(ctx, trial, number)

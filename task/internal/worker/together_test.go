@@ -58,7 +58,7 @@ func TestTheFinalTrainingOfSeveralMachines(t *testing.T) {
 		name       string
 		tasks      int
 		goes       string // who, once the holder has saved
-		few, claim int    // machines at least, and the claim of the result
+		few, claim int    // machines that train together at least, as some may come late; the claim of the result
 	}{
 		{"three machines", 3, "", 2, 0},
 		{"one of three", 1, "", 1, 0},
@@ -236,6 +236,7 @@ func TestTheFinalTraining(t *testing.T) {
 
 			b := w.board(t)
 			final, best := w.result(t, 4), b.Best()
+			// Train's rows in the manifest are those of all its copies; the held-out rows are copied as often.
 			rows := w.manifest.HeldOutRows() * w.manifest.Copies()
 			if s, ok := w.manifest.FindSplit(sweep.Train); ok {
 				rows += s.Rows

@@ -120,6 +120,7 @@ func (w *Worker) open(ctx context.Context) (err error) {
 	if w.plan, _, err = w.store.Plan(ctx); err != nil {
 		return fmt.Errorf("sweep %s: %w", w.Sweep, err)
 	}
+	// Base has the parameters of open trials, as far as these do not set others.
 	for _, t := range append(w.plan.Trials, sweep.Trial{Params: w.plan.Base}) {
 		for name := range t.Params {
 			if !gbt.IsParam(name) {
