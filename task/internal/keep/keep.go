@@ -146,7 +146,7 @@ func (k *Keeper) Save(ctx context.Context, c *gbt.Checkpoint) { k.saveNow(ctx, c
 // saveNow saves c within the limit, unless a state with as many rounds is saved. A failure is only logged: training
 // goes on.
 func (k *Keeper) saveNow(ctx context.Context, c *gbt.Checkpoint, limit time.Duration) {
-	if c.Rounds() <= k.saved {
+	if c.Rounds() <= k.saved { // nothing new, as for a state without any round
 		return
 	}
 

@@ -43,26 +43,6 @@ func checkpoints(t *testing.T) []*gbt.Checkpoint {
 	return all
 }
 
-// places returns the kinds of Place: each with the prefix of a keeper's own names, and a function that changes
-// contents.
-func places(t *testing.T) map[string]struct {
-	place Place
-	own   string
-	set   func(name string, data []byte)
-} {
-	t.Helper()
-	store := blob.Memory()
-	return map[string]struct {
-		place Place
-		own   string
-		set   func(name string, data []byte)
-	}{
-		"bucket": {bucket(store), inBucket + "1/", func(name string, data []byte) {
-			must.Get(store.Put(t.Context(), name, blob.Any, bytes.NewReader(data)))(t)
-		}},
-	}
-}
-
 // bucket returns the place of a trial's checkpoints in a store; inBucket begins the names of its objects.
 func bucket(s blob.Store) Place {
 	return sweepstore.NewTrials(s, &sweep.Plan{Sweep: "t"}).Checkpoints(0, gbt.MaxCheckpointBytes)
@@ -105,39 +85,36 @@ func newest(t *testing.T, k *Keeper) int {
 }
 
 // TestTheLastTwoAreKept: of a training's checkpoints the last two stay. Another process finds the last one, and does
-// not write it again. Clear drops both.
+// not write it again. Clear drops both. A keeper without Every saves whenever it is offered more, as k.took is 0.
 func TestTheLastTwoAreKept(t *testing.T) {
 	all := checkpoints(t)
-	for name, p := range places(t) {
-		t.Run(name, func(t *testing.T) {
-			k, log := keeper(p.place, p.own)
-			if newest(t, k) != -1 {
-				t.Fatal("a new place has a checkpoint; want none")
-			}
-			for i, c := range all {
-				k.took = 0 // so that pacing never delays a save
-				k.Offer(t.Context(), c)
-				want := []int{i - 1, i}
-				if i < 2 {
-					want = []int{1}[:i] // nothing is saved before the first round
-				}
-				if got := rounds(t, p.place); !slices.Equal(got, want) {
-					t.Fatalf("after round %d, those of rounds %v lie there; want the last two, and none before round "+
-						"1", i, got)
-				}
-			}
-			again, _ := keeper(p.place, p.own)
-			if got := newest(t, again); got != 7 {
-				t.Fatalf("another process goes on after round %d, want 7; log:\n%s", got, log)
-			}
-			again.Offer(t.Context(), all[7]) // nothing new
-			if got := rounds(t, p.place); !slices.Equal(got, []int{6, 7}) {
-				t.Errorf("seven checkpoints written: kept those of rounds %v, want 6 and 7", got)
-			}
-			if err := again.Clear(t.Context()); err != nil || rounds(t, p.place) != nil || newest(t, again) != -1 {
-				t.Errorf("cleared: %v; want nothing left of rounds %v", err, rounds(t, p.place))
-			}
-		})
+	place, own := bucket(blob.Memory()), inBucket+"1/"
+	k, log := keeper(place, own)
+	if newest(t, k) != -1 {
+		t.Fatal("a new place has a checkpoint; want none")
+	}
+	for i, c := range all {
+		k.took = 0 // the time of the save before paces the next one
+		k.Offer(t.Context(), c)
+		want := []int{i - 1, i}
+		if i < 2 {
+			want = []int{1}[:i] // nothing is saved before the first round
+		}
+		if got := rounds(t, place); !slices.Equal(got, want) {
+			t.Fatalf("after round %d, those of rounds %v lie there; want the last two, and none before round "+
+				"1", i, got)
+		}
+	}
+	again, _ := keeper(place, own)
+	if got := newest(t, again); got != 7 {
+		t.Fatalf("another process goes on after round %d, want 7; log:\n%s", got, log)
+	}
+	again.Offer(t.Context(), all[7]) // nothing new
+	if got := rounds(t, place); !slices.Equal(got, []int{6, 7}) {
+		t.Errorf("seven checkpoints written: kept those of rounds %v, want 6 and 7", got)
+	}
+	if err := again.Clear(t.Context()); err != nil || rounds(t, place) != nil || newest(t, again) != -1 {
+		t.Errorf("cleared: %v; want nothing left of rounds %v", err, rounds(t, place))
 	}
 }
 
@@ -145,42 +122,41 @@ func TestTheLastTwoAreKept(t *testing.T) {
 // damaged one. That is the first to be dropped by the saves that follow.
 func TestDamageFallsBack(t *testing.T) {
 	all := checkpoints(t)
-	for name, p := range places(t) {
-		for damage, spoil := range map[string]func([]byte) []byte{
-			"cut":     func(b []byte) []byte { return b[:len(b)/2] },
-			"flipped": func(b []byte) []byte { b[len(b)/3] ^= 4; return b },
-			"other":   func([]byte) []byte { return []byte("not at all") },
-		} {
-			t.Run(name+", "+damage, func(t *testing.T) {
-				k, _ := keeper(p.place, p.own)
-				for _, c := range all[1:4] {
-					k.took = 0
-					k.Offer(t.Context(), c)
-				}
-
-				// Damage the newest of the two; another keeper finds the one before.
-				bad := k.kept[1].name
-				data := must.Get(p.place.Read(t.Context(), bad))(t)
-				p.set(bad, spoil(slices.Clone(data)))
-				k, log := keeper(p.place, p.own)
-				if got := newest(t, k); got != 2 || !strings.Contains(log.String(), "damaged") ||
-					!strings.Contains(log.String(), bad) {
-					t.Fatalf("goes on after round %d; want 2, and the damaged one named in the log: %s", got, log)
-				}
-
-				// The saves that follow drop the damaged one first, and then the oldest.
-				k.Offer(t.Context(), all[3])
-				if got := rounds(t, p.place); !slices.Equal(got, []int{2, 3}) {
-					t.Fatalf("the third is damaged: kept those of rounds %v, want 2 and 3", got)
-				}
+	for damage, spoil := range map[string]func([]byte) []byte{
+		"cut":     func(b []byte) []byte { return b[:len(b)/2] },
+		"flipped": func(b []byte) []byte { b[len(b)/3] ^= 4; return b },
+		"other":   func([]byte) []byte { return []byte("not at all") },
+	} {
+		t.Run(damage, func(t *testing.T) {
+			store := blob.Memory()
+			place, own := bucket(store), inBucket+"1/"
+			k, _ := keeper(place, own)
+			for _, c := range all[1:4] {
 				k.took = 0
-				k.Offer(t.Context(), all[4])
-				if got := rounds(t, p.place); !slices.Equal(got, []int{3, 4}) {
-					t.Fatalf("the fourth is written: kept those of rounds %v, want 3 and 4", got)
-				}
-				must.Do(t, k.Clear(t.Context()))
-			})
-		}
+				k.Offer(t.Context(), c)
+			}
+
+			// Damage the newest of the two; another keeper finds the one before.
+			bad := k.kept[1].name
+			data := must.Get(place.Read(t.Context(), bad))(t)
+			must.Get(store.Put(t.Context(), bad, blob.Any, bytes.NewReader(spoil(slices.Clone(data)))))(t)
+			k, log := keeper(place, own)
+			if got := newest(t, k); got != 2 || !strings.Contains(log.String(), "damaged") ||
+				!strings.Contains(log.String(), bad) {
+				t.Fatalf("goes on after round %d; want 2, and the damaged one named in the log: %s", got, log)
+			}
+
+			// The saves that follow drop the damaged one first, and then the oldest.
+			k.Offer(t.Context(), all[3])
+			if got := rounds(t, place); !slices.Equal(got, []int{2, 3}) {
+				t.Fatalf("the third is damaged: kept those of rounds %v, want 2 and 3", got)
+			}
+			k.took = 0
+			k.Offer(t.Context(), all[4])
+			if got := rounds(t, place); !slices.Equal(got, []int{3, 4}) {
+				t.Fatalf("the fourth is written: kept those of rounds %v, want 3 and 4", got)
+			}
+		})
 	}
 }
 
@@ -259,7 +235,7 @@ func TestNothingIsDroppedForABadOne(t *testing.T) {
 }
 
 // TestWhenToSave: a training that grows a tree a second, and may go unsaved for 2.5 seconds, is saved every third
-// round, and at once when the process has to stop.
+// round, and at once when the process has to stop. The first offer, of round 0, begins the count, and is not saved.
 func TestWhenToSave(t *testing.T) {
 	all := checkpoints(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -398,7 +374,7 @@ func TestAnOlderCheckpointThatStays(t *testing.T) {
 	place := undroppable{bucket(blob.Memory())}
 	k, log := keeper(place, inBucket+"0/")
 	for _, c := range all[1:4] {
-		k.at = time.Now().Add(-time.Hour)
+		k.at = time.Now().Add(-time.Hour) // the last save is so long ago that the next is due
 		k.Offer(t.Context(), c)
 	}
 	if got, text := rounds(t, place), log.String(); !slices.Equal(got, []int{1, 2, 3}) ||
