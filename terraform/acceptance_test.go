@@ -156,6 +156,7 @@ func TestAcceptancePasses(t *testing.T) {
 		"gcloud scheduler jobs run accept-1-sweep-nightly", "launcher watch nightly-20261121-0200",
 		"launcher cancel accept-1-1", "launcher cancel accept-1-2",
 		"terraform .* apply .*protect=false", "terraform .* destroy"}
+	// called gives the first call that matches, so that what comes several times is named by its first time.
 	last := -1
 	for _, pattern := range order {
 		at := r.called(pattern)
@@ -172,8 +173,9 @@ func TestAcceptancePasses(t *testing.T) {
 		!strings.Contains(report, "PASSED") {
 		t.Errorf("%d expectations met, want 28, and PASSED:\n%s", met, report)
 	}
-	if at := strings.Count(strings.Join(r.calls, "\n"), "scheduler jobs run accept-1-sweep-nightly"); at != 3 {
-		t.Errorf("the schedule was fired %d times, want 3", at)
+	// The step "27. schedule" fires the schedule three times, and wants one sweep of it.
+	if n := strings.Count(strings.Join(r.calls, "\n"), "scheduler jobs run accept-1-sweep-nightly"); n != 3 {
+		t.Errorf("the schedule was fired %d times, want 3", n)
 	}
 	r.leavesNoLogin()
 	// The launcher's account may not read services, images and quotas: the operator may.
@@ -265,7 +267,7 @@ func TestAcceptanceWaitsForMetrics(t *testing.T) {
 			applied++
 		}
 	}
-	if (applied-1)*pause < enough {
+	if (applied-1)*pause < enough { // it pauses between two calls, which themselves take no time here
 		t.Errorf("applied %d times, which is %d seconds; want at least %d", applied, (applied-1)*pause, enough)
 	}
 	r = newRun(t)
@@ -281,7 +283,7 @@ func TestAcceptanceWaitsForMetrics(t *testing.T) {
 // expected one. The key of a case is CALL=>ANSWER.
 func TestAcceptanceSeesWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	for say, want := range map[string]string{
+	for say, want := range map[string]string{ // by CALL=>ANSWER, the step that stops
 		"production plan=>Plan: 3 to add, 1 to change, 0 to destroy":             "8. production",
 		"production plan=>No changes":                                            "8. production",
 		"jobs describe .*reconcile.*state=>ENABLED":                              "14. sweep",
@@ -505,7 +507,7 @@ func TestAcceptanceDry(t *testing.T) {
 		}
 		return lines
 	}
-	// A real run also cancels its three sweeps, of which a dry run has none.
+	// A real run also cancels its three sweeps (14. sweep, 26. fallback and 27. schedule), of which a dry run has none.
 	if dry, all := len(shown(r.out)), len(shown(wet.out)); dry != all-3 {
 		t.Errorf("%d commands dry, %d for real; want three fewer", dry, all)
 	}

@@ -30,15 +30,14 @@ type deployment struct {
 	source  []string            // buckets of tables
 	tables  []string            // datasets of BigQuery
 	webhook []string            // the secret
-	key     bool
-	shared  bool
+	key     bool                // there is a key of KMS, by which buckets are encrypted
 }
 
 var deployments = []deployment{
 	{file: "bootstrap.json"},
 	{file: "everything.json", jobs: []string{"coppice-clean", "coppice-sweep-nightly", "coppice-sweep-weekly"},
 		source: []string{"example-exports"}, tables: []string{"example-ads.events"},
-		webhook: []string{"slack-verdicts"}, key: true, shared: true,
+		webhook: []string{"slack-verdicts"}, key: true,
 		people: map[string][]string{
 			"operators":     {"group:ops@example.com", "user:ana@example.com"},
 			"model_readers": {"serviceAccount:serving@example-serving.iam.gserviceaccount.com"},
@@ -161,7 +160,8 @@ func TestGoldenEnvironment(t *testing.T) {
 	}
 	read := append(variables(reflect.TypeFor[environment.Deployment]()),
 		variables(reflect.TypeFor[environment.BatchEnv]())...)
-	// The webhook's are for what runs in the cloud: tests/everything.tftest.hcl. Slurm's are for a cluster.
+	// The webhook's are for what runs in the cloud: tests/everything.tftest.hcl has them. Slurm's, and the choice of
+	// the engine, are for a cluster.
 	read = slices.DeleteFunc(read, func(name string) bool {
 		return name == "COPPICE_ENGINE" || strings.HasPrefix(name, "COPPICE_SLURM_") ||
 			strings.HasPrefix(name, "COPPICE_WEBHOOK")
@@ -172,7 +172,7 @@ func TestGoldenEnvironment(t *testing.T) {
 		}
 	}
 	for _, name := range read {
-		// of emulators
+		// The three endpoints are those of emulators.
 		if _, ok := set[name]; !ok && name != "COPPICE_BATCH_ENDPOINT" && name != "COPPICE_BIGQUERY_ENDPOINT" &&
 			name != "COPPICE_INSPECT_ENDPOINT" {
 			t.Errorf("%s is read and not set; want each to be set", name)
@@ -211,6 +211,7 @@ func TestOnlyTheTableGrants(t *testing.T) {
 		if err != nil {
 			return err
 		}
+		// The expression resource needs a first attribute in the line after the head.
 		if n := len(regexp.MustCompile(`(?m)^\s*resource\s+"`).FindAll(source, -1)); n > len(resource.FindAll(source,
 			-1)) {
 			t.Errorf("%s: got %d resources of which this test can read %d, want all in the form that it reads", name, n,
@@ -239,7 +240,7 @@ func TestOnlyTheTableGrants(t *testing.T) {
 		return nil
 	}))
 	if found != 11 {
-		t.Errorf("%d kinds of bindings; iam.tf has 11, and a new one needs a look at this test", found)
+		t.Errorf("found %d resources that bind; want the 11 of iam.tf: a new kind needs a look at this test", found)
 	}
 }
 

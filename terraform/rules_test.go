@@ -30,7 +30,8 @@ type declared struct {
 	text map[string]string // of each attribute, as it is written, in one line
 }
 
-// readModule reads the *.tf files of this folder. Variables and outputs are sorted by name.
+// readModule reads the *.tf files of this folder. Variables and outputs are sorted by name. Blocks of other kinds, such
+// as locals, are passed over: no table of the README is made of them.
 func readModule(t *testing.T) module {
 	t.Helper()
 	files, err := filepath.Glob("*.tf")
@@ -468,6 +469,7 @@ func TestWhatANewAccountNeeds(t *testing.T) {
 		t.Fatal("docs/run.md has no such table, or does not say how to destroy")
 	}
 
+	// A row that is missing is at -1, which is before any other.
 	last := 0
 	for _, row := range []string{"| billing", "| *CPUs (all regions)*", "| the region's quotas", "| both logins",
 		"| `prepare.sh`", "| `apply`", "| 8 to 37 days after `destroy`", "| images", "| Cloud Run's quota",
@@ -484,6 +486,8 @@ func TestWhatANewAccountNeeds(t *testing.T) {
 	if len(metrics) < 4 {
 		t.Errorf("doctor compares %q; want at least four quotas", metrics)
 	}
+	// Two more quotas are no literals where doctor compares them. Addresses are compared only without a private
+	// subnetwork, which every deployment of Terraform's has.
 	for _, m := range append(metrics, []string{"", "CPUS_ALL_REGIONS", "N2_CPUS"}) {
 		for _, metric := range m[1:] {
 			if metric != "" && metric != "IN_USE_ADDRESSES" && !strings.Contains(table, "'"+metric+"'") {
@@ -492,6 +496,7 @@ func TestWhatANewAccountNeeds(t *testing.T) {
 		}
 	}
 
+	// By the words of an error, the file whose program knows them, or says them in the local cloud.
 	for words, where := range map[string]string{
 		"Quota 'CPUS_ALL_REGIONS' exceeded.  ": "../localemu/batchemu/faults.go",
 		"(CODE_GCE_QUOTA_EXCEEDED)":            "../launcher/internal/provision/provision_test.go",

@@ -15,6 +15,7 @@ import (
 // there is none.
 func TestAWebhookIsAChannel(t *testing.T) {
 	for webhook, want := range map[notify.Secret]int{"": 0, "https://hooks.example/x": 1} {
+		// With Slurm and folders as buckets, nothing is asked of a cloud.
 		env := environment.Deployment{DatasetsBucket: t.TempDir(), SweepsBucket: t.TempDir(),
 			RegistryBucket: t.TempDir(), Engine: environment.EngineSlurm}
 		env.Verdicts.Webhook, env.Verdicts.WebhookFormat = webhook, notify.WebhookSlack

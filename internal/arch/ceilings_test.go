@@ -14,7 +14,7 @@ var ceilings = map[string]int{
 	"aggregator/internal/cli":      208,
 	"aggregator/internal/conclude": 3201,
 	"aggregator/internal/judge":    749,
-	"bench/gauge":                  502,
+	"bench/gauge":                  504,
 	"container/roots":              27,
 	"e2e":                          1,
 	"examples/clicks":              229,
@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            320,
 	"internal/metric":              2084,
 	"internal/must":                22,
-	"internal/nights":              3479,
+	"internal/nights":              3503,
 	"internal/nights/nightstest":   884,
 	"internal/notify":              440,
 	"internal/page":                2219,
@@ -77,7 +77,7 @@ var ceilings = map[string]int{
 	"launcher/internal/console":    232,
 	"launcher/internal/doctor":     524,
 	"launcher/internal/explain":    290,
-	"launcher/internal/draft":      1335,
+	"launcher/internal/draft":      1343,
 	"launcher/internal/plan":       1261,
 	"launcher/internal/predict":    554,
 	"launcher/internal/provision":  372,
@@ -93,7 +93,7 @@ var ceilings = map[string]int{
 	"localemu/batchemu":            1656,
 	"localemu/command":             24,
 	"localemu/gcsemu":              1249,
-	"localemu/internal/cli":        428,
+	"localemu/internal/cli":        431,
 	"localemu/internal/httpjson":   85,
 	"localemu/internal/proc":       221,
 	"localemu/internal/world":      954,
@@ -106,12 +106,12 @@ var ceilings = map[string]int{
 	"task/internal/notice":         29,
 	"task/internal/stage":          359,
 	"task/internal/usage":          131,
-	"task/internal/worker":         2107,
+	"task/internal/worker":         2110,
 	"terraform":                    146,
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_354
+const maxLines = 89_394
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

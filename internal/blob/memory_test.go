@@ -96,8 +96,8 @@ func (d *damaging) Open(ctx context.Context, name string, r blob.Range) (io.Read
 
 // TestWhatArrivesDamagedIsReadAgain: ReadAll reads an object up to seven times if its data are damaged on the way. It
 // reads once if the object does not exist or is too long. If the checksum is wrong every time, the object is
-// problem.Damaged; if the connection breaks every time, it is not. The object has 5 bytes. In each case: its name, the
-// limit, how many reads are damaged, how many reads are expected, and the error.
+// problem.Damaged, and so is one that is too long; if the connection breaks every time, it is not. The object has 5
+// bytes. In each case: its name, the limit, how many reads are damaged, how many reads are expected, and the error.
 func TestWhatArrivesDamagedIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		whole := blob.Memory()
@@ -114,9 +114,9 @@ func TestWhatArrivesDamagedIsReadAgain(t *testing.T) {
 		} {
 			s := &damaging{Store: whole, left: tc.damaged, why: cmp.Or(tc.want, errTransfer)}
 			data, _, err := blob.ReadAll(t.Context(), s, tc.name, tc.limit)
-			never := errors.Is(tc.want, blob.ErrChecksum) || errors.Is(tc.want, blob.ErrTooLong)
-			if problem.Is(err, problem.Damaged) != never {
-				t.Errorf("%s, %d times %v: %v; want it damaged: %t", tc.name, tc.damaged, tc.want, err, never)
+			damaged := errors.Is(tc.want, blob.ErrChecksum) || errors.Is(tc.want, blob.ErrTooLong)
+			if problem.Is(err, problem.Damaged) != damaged {
+				t.Errorf("%s, %d times %v: %v; want it damaged: %t", tc.name, tc.damaged, s.why, err, damaged)
 			}
 			if !errors.Is(err, tc.want) || err == nil && string(data) != "whole" || s.opens != tc.opens {
 				t.Errorf("%s of at most %d bytes, %d times damaged: %q, %v after %d reads; want %v after %d", tc.name,

@@ -24,8 +24,10 @@ const (
 // checkLeaks looks for columns that give away the label: those that explain more of tonight's labels than on any
 // earlier night. It runs after the checks of labels, because wrong labels also change what a column explains: where
 // such a fault has been found, columns with a history are not judged. Earlier nights count only if the same class is
-// the most frequent one, since rows of that class are the positive ones. A column without a history that ranks the
-// label nearly perfectly, or explains half of its entropy, is a warning.
+// the most frequent one, since rows of that class are the positive ones.
+//
+// A column that no earlier night had blocks if it explains more than twice what any other does, by a margin. Otherwise
+// a column without a history is a warning, if it ranks the label nearly perfectly or explains half of its entropy.
 func (c *comparison) checkLeaks() {
 	// The most that one of the columns known since last night explains tonight: the measure for a new column.
 	best := 0.0
@@ -60,7 +62,7 @@ func (c *comparison) checkLeaks() {
 			c.add(Blocking, CodeLeak, k.Name, "the column alone %s, and explains %s of the labels' entropy, "+
 				"compared with %s before: is it known before the label is?", ranks, percent(k.Info),
 				percent(before.center))
-		case before.nights == 0 && len(c.before) > 0 && // it was on no earlier night
+		case before.nights == 0 && len(c.before) > 0 && // on no earlier night, but there is one to compare others with
 			k.Info > 2*best+leakNew+maxStandardErrors*k.InfoError:
 			c.add(Blocking, CodeLeak, k.Name, "the column is new, alone %s, and explains %s of the labels' "+
 				"entropy, where no other explains more than %s: is it known before the label is?", ranks,

@@ -114,8 +114,8 @@ func (c *comparison) luckOfOneValue(column *Column) float64 {
 const missingMore = 0.045
 
 // changesNightly reports whether column is an aggregate that is computed anew each night: it has one number for each
-// level of another column (Column.Of), and at most half of these numbers are last night's. A number's share then says
-// only how frequent its level is, so that shares need not be compared.
+// level of another column (Column.Of), and at most half of these numbers are last night's, tonight and usually. A
+// number's share then says only how frequent its level is, so that shares need not be compared.
 //
 // If the numbers of such an aggregate are last night's after all, it adds a blocking finding: they were not computed
 // again.
@@ -153,7 +153,7 @@ func (c *comparison) checkFar(column, old *Column) bool {
 		return false
 	}
 	low, high := middle.center-farTimes*(middle.center-lowest.lo), middle.center+farTimes*(highest.hi-middle.center)
-	if column.Quantiles[0] >= low && column.Quantiles[steps] <= high {
+	if column.Quantiles[0] >= low && column.Quantiles[steps] <= high { // the least and the greatest are not far
 		return false
 	}
 
@@ -261,7 +261,7 @@ func (c *comparison) checkScale(column, old *Column) bool {
 	if len(factors) < 3 {
 		factors = quantileFactors(column, old)
 	}
-	if len(factors) < 3 {
+	if len(factors) < 3 { // too few to agree on a common one; column.Factor stays 0
 		return false
 	}
 
@@ -350,7 +350,7 @@ const (
 // Each of these changes is compared with the same change between earlier nights, each with the night before it.
 func (c *comparison) checkLevels(column *Column) bool {
 	old := c.last.column(column.Name)
-	if !column.hasLevels() || !old.hasLevels() {
+	if !column.hasLevels() || !old.hasLevels() { // fractions have none
 		return false
 	}
 	history := func(ask func(k, before *Column) float64) usual {

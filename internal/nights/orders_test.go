@@ -134,7 +134,7 @@ func TestOrdersThatWentLive(t *testing.T) {
 			append(slices.Clone(channels), "market"), ""},
 	}
 	for _, article := range []func(int) string{named, numbered} {
-		// Nine good nights.
+		// Nine good nights, whose running numbers go from 70,000 to 123,999. Those of later nights begin with 130,000.
 		var before []*nights.Profile
 		for day := range uint64(9) {
 			tonight := ordersNight(t, 70_000+6000*int(day), orders(day, nothing), channels, article)

@@ -455,8 +455,8 @@ func bucketOf(t, lo, hi float64, from, width int64, count int) int {
 	return min(count-1, int((t-float64(from))/float64(width)))
 }
 
-// timeAt returns the time so many seconds after 1970. Negative numbers become 1970, and those beyond the years that
-// JSON can represent the last of these.
+// timeAt returns the time so many seconds after 1970. Negative numbers become 1970, since no night is older. Those
+// beyond the years that JSON can represent become the last of these.
 func timeAt(seconds float64) time.Time {
 	const last = 253_402_300_799 // the end of the year 9999
 	return time.Unix(int64(max(0, min(last, seconds))), 0).UTC()

@@ -34,7 +34,7 @@ func (p *Profile) measureWithin(w *worker, n *ingest.Night, values []*dataset.Va
 	}
 	dataset.Parallel(w.threads, len(p.Ties), func(i int) {
 		k := &p.Columns[i]
-		if k.Kind != Number || k.byLevels() || k.constant() || w.ctx.Err() != nil {
+		if k.Kind != Number || k.byLevels() || k.constant() || w.ctx.Err() != nil { // no quantity
 			return
 		}
 

@@ -120,7 +120,7 @@ func TestEveryCall(t *testing.T) {
 					}
 				}
 				root.Close()
-				if f.calls < at {
+				if f.calls < at { // the write has made fewer calls, so none has failed
 					break
 				}
 			}
@@ -239,7 +239,7 @@ func TestCleanSteps(t *testing.T) {
 
 	for _, file := range files {
 		if v, ok := parseMark(file.Name()); ok && v.Generation > 0 {
-			v.Generation += 1 << 50 // 35 years
+			v.Generation += 1 << 50 // microseconds: 35 years
 			must.Do(t, os.Rename(filepath.Join(place, file.Name()), filepath.Join(place, v.mark())))
 			third := put(t, s, "a", "third", v.Generation)
 			if third.Generation <= v.Generation {
@@ -260,7 +260,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 // tried with COPPICE_FULL, else 25 random ones.
 func TestEveryOrder(t *testing.T) {
 	t.Parallel()
-	const seen = 1 // the generation before
+	const seen = 1 // stands for the generation before, which oneOrder knows
 	for _, conds := range [][2][]blob.Generation{
 		{{blob.Absent}, {blob.Absent}}, {{blob.Absent}, {blob.Any}}, {{seen}, {seen}}, {{seen}, {blob.Any}},
 		{{blob.Any}, {blob.Any}}, {{seen}, {blob.Any, blob.Any}},
@@ -424,7 +424,8 @@ func TestSynced(t *testing.T) {
 }
 
 // TestParentRemoved: an object is created although making its parent directory says that it exists while another
-// process has just removed it. The call 5 of the write is the one that makes the parent.
+// process has just removed it. The call 5 of the write is the one that makes the parent, after it has looked for the
+// object and has made the draft's directory, its contents and its mark.
 func TestParentRemoved(t *testing.T) {
 	t.Parallel()
 	dir := memoryDir(t)

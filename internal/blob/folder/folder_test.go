@@ -47,6 +47,7 @@ func TestLongNames(t *testing.T) {
 	if slices.Sort(names); !slices.Equal(got, names) {
 		t.Errorf("listed %q, want %q", got, names)
 	}
+	// Three names begin with long, which is as long as a part may be; con is one that Windows reserves.
 	for prefix, want := range map[string]int{long: 3, long + "x": 1, "a/": 2, "..a/..a": 1, "../": 0, "a//": 0,
 		"c": 1} {
 		n := 0
@@ -103,8 +104,8 @@ func put(t *testing.T, s blob.Store, name, data string, cond blob.Generation) bl
 // such as a file server's, do not matter. A folder that does not exist is a problem of the environment.
 func TestRefusedFolders(t *testing.T) {
 	for name, kind := range map[string]problem.Kind{
-		"bucket-2": problem.Conflict, "model.txt": problem.Conflict, ".snapshot": problem.Other,
-		"bucket-1": problem.Other} {
+		"bucket-2": problem.Conflict, "model.txt": problem.Conflict,
+		".snapshot": problem.Other, "bucket-1": problem.Other} { // Other: no error is wanted
 		dir := t.TempDir()
 		must.Do(t, os.Mkdir(filepath.Join(dir, name), 0o777))
 		_, err := Bucket(dir).Put(t.Context(), "a", blob.Absent, strings.NewReader("x"))
@@ -233,6 +234,7 @@ func TestAbandoned(t *testing.T) {
 func TestNoRoom(t *testing.T) {
 	for _, no := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS} {
 		dir := t.TempDir()
+		// The first call looks whether the object is there; the second is the first that writes.
 		s := &bucket{dir: dir, opened: &failing{fileSystem: layoutOf(t, dir), at: 2, err: no}}
 		_, err := s.Put(t.Context(), "a", blob.Absent, strings.NewReader("x"))
 		if !errors.Is(err, no) || !strings.Contains(err.Error(), "put a in "+dir) {
@@ -270,6 +272,7 @@ func TestListBesideRemove(t *testing.T) {
 		return n, err
 	}
 	a := put(t, Bucket(dir), "a/b", "x", blob.Absent)
+	// The first call opens the directory a. If only that is stale, the next one finds the whole bucket well.
 	if n, err := list(&failing{fileSystem: root, at: 1, err: syscall.ESTALE}); n > 0 || err != nil {
 		t.Errorf("a stale directory: listed %d objects, %v; want none, and no error", n, err)
 	}

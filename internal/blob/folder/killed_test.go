@@ -68,6 +68,7 @@ func write(dir string, dies int) {
 			panic(err)
 		}
 
+		// The number's tens are in the name, so that several turns, of all writers, try to create the same object.
 		name := fmt.Sprintf("once/%d", n/10)
 		if created, err := blob.Create(ctx, s, name, fmt.Append(nil, os.Getpid())); err != nil {
 			panic(err)
@@ -75,6 +76,7 @@ func write(dir string, dies int) {
 			fmt.Printf("created %s %d\n", name, os.Getpid())
 		}
 
+		// Six names in two directories, which come and go while other writers use them.
 		name = fmt.Sprintf("brief/%d/%d", n%2, n%3)
 		created, err := blob.Create(ctx, s, name, []byte("x"))
 		if err != nil {
@@ -201,17 +203,17 @@ func TestTwoHosts(t *testing.T) {
 		hosts = []string{dir, dir}
 	}
 	put(t, Bucket(hosts[0]), "number", "0", blob.Absent)
-	const calls = 48 // of one turn of a writer, and the beginning of the next
+	const calls = 48 // of the file system: those of one turn of a writer, and some of the next
 	w, pairs, draw := newTold(t), 12, rand.New(rand.NewPCG(1, 2))
 	if os.Getenv("COPPICE_FULL") != "" {
 		pairs = 500
 	}
-	for n, pair := range draw.Perm(calls * calls)[:pairs] {
+	for n, pair := range draw.Perm(calls * calls)[:pairs] { // pair has both numbers of calls, each from 0
 		var group sync.WaitGroup
 		group.Go(func() { w.writer(hosts[0], pair/calls+1, -1) })
 		group.Go(func() { w.writer(hosts[1], pair%calls+1, -1) })
 		group.Wait()
-		if n == pairs-1 || n%50 == 0 {
+		if n == pairs-1 || n%50 == 0 { // it reads all that was created, so not each time
 			w.check(hosts...)
 		}
 		if t.Failed() {

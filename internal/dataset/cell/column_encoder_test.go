@@ -32,8 +32,9 @@ func randomFeature(rng *rand.Rand, bounds int) *dataset.Feature {
 	return f
 }
 
-// TestSearchFindsTheBin compares ColumnEncoder.Bins with Feature.BinOfNumber, for every number of bounds and for
-// numbers at, directly beside, between and beyond them.
+// TestSearchFindsTheBin compares ColumnEncoder.Bins with Feature.BinOfNumber, for every number of bounds (0 to 255) and
+// for numbers at, directly beside, between and beyond them. Each number of bounds is tried three times: once as
+// randomFeature makes them, and twice spread over many magnitudes.
 func TestSearchFindsTheBin(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -41,7 +42,9 @@ func TestSearchFindsTheBin(t *testing.T) {
 	for n := range 3 * dataset.MaxBins {
 		bounds := n % dataset.MaxBins
 		f := randomFeature(rng, bounds)
-		if n >= dataset.MaxBins { // spread the bounds over many magnitudes, so that some cells have many or all of them
+		if n >= dataset.MaxBins {
+			// Spread the bounds over many magnitudes, so that some cells of a Searcher have many or all of them. Bounds
+			// are some thousands at most: divided by 744 down to 233, their exponentials stay finite.
 			for i := range f.Bounds {
 				f.Bounds[i] = math.Copysign(math.Exp(math.Abs(f.Bounds[i])/float64(1000-n)), f.Bounds[i])
 			}
@@ -73,7 +76,8 @@ func TestSearchFindsTheBin(t *testing.T) {
 }
 
 // TestGuidesFind compares a guide with Levels.Find, for hashes that a table has, for those directly beside them and for
-// both ends, in small and large tables. Hashes shifted by 44 bits are far from evenly distributed.
+// both ends, in small and large tables. Hashes shifted by 44 bits are far from evenly distributed: the first bits, by
+// which a guide looks, are 0 in all of them. The tables begin at level 5, as later ones of a model do.
 func TestGuidesFind(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for _, n := range []int{0, 1, 2, 3, 7, 64, 1000} {
@@ -95,7 +99,7 @@ func TestGuidesFind(t *testing.T) {
 			g.findSlots(levels, &table, hashes, slots)
 			for i, hash := range hashes {
 				want := int32(-1)
-				if at, ok := levels.Find(&table, max(hash, 1)); ok {
+				if at, ok := levels.Find(&table, max(hash, 1)); ok { // tables have 1 in place of 0
 					want = int32(at)
 				}
 				if slots[i] != want {
@@ -140,7 +144,7 @@ func randomBounds(rng *rand.Rand) []float64 {
 }
 
 // TestSearchIsExact compares a Searcher with a binary search, for bounds of all shapes. Each of the four ways to search
-// must occur.
+// must occur: without a guide, with cells in the bits of numbers, and with even cells of up to three bounds or of one.
 func TestSearchIsExact(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -168,13 +172,13 @@ func TestSearchIsExact(t *testing.T) {
 		}
 		switch {
 		case s.guide == nil:
-			ways["everywhere"]++
+			ways["without a guide"]++
 		case s.cells.byBits:
 			ways["by bits"]++
 		case s.inCell > 1:
-			ways["three"]++
+			ways["up to three in a cell"]++
 		default:
-			ways["one"]++
+			ways["one in a cell"]++
 		}
 	}
 	if len(ways) != 4 {
@@ -202,7 +206,7 @@ func times(n int, values ...float64) []float64 {
 // TestFindBounds checks where bounds are: halfway between neighbouring values, between bins of about equally many rows,
 // and around 0 if it is to have a bin of its own and there is room.
 func TestFindBounds(t *testing.T) {
-	mixed := slices.Concat(times(4, -2, -1), times(9, 0), times(5, 3))
+	mixed := slices.Concat(times(4, -2, -1), times(9, 0), times(5, 3)) // 8 rows below 0, 9 at it and 5 above
 	for name, tc := range map[string]struct {
 		values    []float64
 		bins      int
@@ -224,6 +228,8 @@ func TestFindBounds(t *testing.T) {
 		"tiny numbers are zero": {slices.Concat(times(3, 0, 1e-36, -1e-40), times(3, 1)), 10, true, []float64{zero}},
 		"one bin":               {times(3, 1, 2, 3), 1, true, nil},
 		"two bins":              {times(3, 1, 2, 3, 4), 2, true, []float64{2.5}},
+		// 318 rows in 4 bins are 79.5 each, so 4 has a bin to itself. The other three have 18 rows to share, 6 each: 1
+		// and 2; 3, as the heavy value comes next; and the rest.
 		"heavy value apart": {slices.Concat(times(3, 1, 2, 3), times(300, 4), times(3, 5, 6, 7)), 4, true,
 			[]float64{2.5, 3.5, 4.5}},
 		"infinities": {slices.Concat(times(3, math.Inf(-1)), times(3, 1), times(3, math.Inf(1))), 10, true,
@@ -302,7 +308,7 @@ func TestBoundsHold(t *testing.T) {
 	}
 }
 
-// TestEqualCounts divides 100,000 different numbers into 254 bins, and expects about 394 in each.
+// TestEqualCounts divides 100,000 different numbers into 254 bins, and expects about 394 in each, 100,000 / 254.
 func TestEqualCounts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	values := make([]float64, 100_000)
@@ -363,6 +369,7 @@ func TestCounterSorts(t *testing.T) {
 // and that texts with fewer than three rows are left out unless they are among the first two.
 func TestMostFrequent(t *testing.T) {
 	counts := map[string]int64{"a": 5, "b": 9, "c": 5, "d": 2, "e": 3, "": 4}
+	// d has two rows only, so that limits above 5 give the same five.
 	for limit, want := range map[int][]string{0: {}, 1: {"b"}, 3: {"b", "a", "c"}, 6: {"b", "a", "c", "", "e"},
 		100: {"b", "a", "c", "", "e"}} {
 		texts, numbers := MostFrequent(counts, limit)

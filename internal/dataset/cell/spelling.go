@@ -7,9 +7,9 @@ import (
 )
 
 // plainText returns the spelling that all texts of one value share: 1001, 1001.0 and " 1001" are one id, and True is
-// true. Spaces around a text are dropped, plain numbers get their shortest form, and booleans lower case. The result is
-// text or, if number is not nil, number, which is in the memory of buf if that suffices. missing says that it is a
-// number that stands for a missing value.
+// true. Spaces around a text are dropped, plain numbers get their shortest form, long whole numbers lose a plus sign
+// and a fraction of zeros, and booleans get lower case. The result is text or, if number is not nil, number, which is
+// in the memory of buf if that suffices. missing says that it is a number that stands for a missing value.
 func plainText(s string, t *Markers, buf []byte) (text string, number []byte, missing bool) {
 	s = Trim(s)
 	if len(t.Numbers) == 0 && isDigits(s) {

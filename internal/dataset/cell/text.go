@@ -225,6 +225,7 @@ func ParseForced(s string) (float64, bool) {
 	return 0, false
 }
 
+// isDigit reports whether c is 0 to 9. A byte below '0' wraps around to a large number.
 func isDigit(c byte) bool { return c-'0' <= 9 }
 
 // Trim removes spaces and tabs from both ends.

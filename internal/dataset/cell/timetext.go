@@ -117,7 +117,8 @@ func (p *timeText) parseDate(order DayOrder) (year, month, day int) {
 	return year, month, day
 }
 
-// parseMonthFirst reads July 2. After the name of a day of the week, it also reads 2 July.
+// parseMonthFirst reads July 2. After the name of a day of the week, which need not be the right one, it also reads 2
+// July.
 func (p *timeText) parseMonthFirst() (day, month int) {
 	p.named = true
 	if weekday := p.readLetters(); p.findName(weekday, weekdays) > 0 {

@@ -116,7 +116,7 @@ func (c *Chart) drawCurve(f *frame, s Line) {
 			whiskers.to('M', x, f.y.at(s.Low[i])).to('L', x, f.y.at(s.High[i]))
 		}
 	}
-	c.add("whisker "+s.Class, s.Trial, whiskers)
+	c.add("whisker "+s.Class, s.Trial, whiskers) // none if s has no intervals: add passes over an empty path
 	c.add(s.Class, s.Trial, p)
 	if s.Dots != "" {
 		c.add(s.Dots, s.Trial, dots)
@@ -138,8 +138,8 @@ func Either[T any](condition bool, then, otherwise T) T {
 }
 
 // Spark returns the path of a small curve without axes in a box of w by h pixels, with 2 pixels left free on each side.
-// The box reaches from 0 to high, or, if high is 0, from the least value to the greatest. Values that are not finite
-// are passed over; of fewer than two others the path is empty.
+// The box reaches from 0 to high, or, if high is 0, from the least value to the greatest, with the room that fitRange
+// adds. Values that are not finite are passed over; of fewer than two others the path is empty.
 func Spark(values []float64, high, w, h float64) string {
 	a := Axis{High: high}
 	if high == 0 {

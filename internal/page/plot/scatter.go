@@ -10,7 +10,7 @@ type Point struct {
 }
 
 // spreadOut returns by how many pixels to move a mark sideways so that it does not hide earlier ones near the same
-// place: 0 for the first, and 5, -5, 10, -10 and so on for those that follow, within 40 % of the width of the category.
+// place: 0 for the first, and -5, 5, -10, 10 and so on for those that follow, within 40 % of the width of the category.
 // More marks than fit there begin again at 0. The mark is at x, y in pixels; marks whose y differs by less than about 4
 // count as near. stacked counts the marks at each place and is changed.
 func spreadOut(stacked map[[2]float64]int, x, y, width float64) float64 {

@@ -50,11 +50,12 @@ func TestExecEnvironmentAndCode(t *testing.T) {
 		}
 		delete(got, name)
 	}
-	for _, name := range []string{"COPPICE_INSPECT_ENDPOINT", "COPPICE_BATCH_ENDPOINT", "COPPICE_BIGQUERY_ENDPOINT",
-		"STORAGE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST"} {
-		if want := map[bool]string{true: "http://"}[name == "STORAGE_EMULATOR_HOST"] +
-			"127.0.0.1:"; !strings.HasPrefix(got[name], want) {
-			t.Errorf("%s is %q, expected it to begin with %q", name, got[name], want)
+	// Addresses, whose ports are any that are free. Only Storage's library wants a URL.
+	for name, begin := range map[string]string{"COPPICE_INSPECT_ENDPOINT": "127.0.0.1:",
+		"COPPICE_BATCH_ENDPOINT": "127.0.0.1:", "COPPICE_BIGQUERY_ENDPOINT": "127.0.0.1:",
+		"STORAGE_EMULATOR_HOST": "http://127.0.0.1:", "PUBSUB_EMULATOR_HOST": "127.0.0.1:"} {
+		if !strings.HasPrefix(got[name], begin) {
+			t.Errorf("%s is %q, expected it to begin with %q", name, got[name], begin)
 		}
 		delete(got, name)
 	}
@@ -178,7 +179,7 @@ func TestASignalEndsTheWaiting(t *testing.T) {
 	if !lines.Scan() || !strings.Contains(lines.Text(), "ended before the local cloud was there") {
 		t.Errorf("it ends with %q (%v), want that the local cloud was not there yet", lines.Text(), lines.Err())
 	}
-	if code := p.code(); code != 143 {
+	if code := p.code(); code != 143 { // 128 and the number of SIGTERM, 15
 		t.Errorf("code %d, want 143", code)
 	}
 }
@@ -227,7 +228,8 @@ func TestTasksEndWithTheWorld(t *testing.T) {
 	}
 }
 
-// TestAggregatorRunsAndEnds: an aggregator runs beside the command, with a log of its own, and ends when asked.
+// TestAggregatorRunsAndEnds: an aggregator runs beside the command, with a log of its own, and ends when asked. The log
+// is named by the aggregator's number and by how often it was started again: aggregator-0.0.log.
 func TestAggregatorRunsAndEnds(t *testing.T) {
 	t.Parallel()
 	logs := t.TempDir()
@@ -288,6 +290,7 @@ func TestAKilledLocalemuIsClearedUp(t *testing.T) {
 	eventually(t, "the killed one has a folder", func() bool { return len(folders()) == 1 })
 	own := filepath.Join(killed.tmp, "localemu-mine")
 	next := localemu(t, nil, execArgs([]string{"--data", own}, "/bin/true")...)
+	// This one has another TMPDIR, so it cannot remove anything here.
 	if next.run(); len(folders()) != 2 {
 		t.Fatalf("folders %q; want that of the one that runs, and one of a person", folders())
 	}
