@@ -137,7 +137,7 @@ func (t Type) FewestDisks(bytes int64) (int, error) {
 	}
 	most := t.Disks[len(t.Disks)-1]
 	return 0, problem.New(problem.Input, "%s takes at most %d local SSDs, which hold %d GiB; %d GiB are needed", t.Name,
-		most, most*DiskGiB, bytes>>30)
+		most, most*DiskGiB, (bytes-1)>>30+1) // rounded up, so that it is more than they hold
 }
 
 // joinAlternatives writes numbers for a message, as in "1, 2 or 4". There has to be one.

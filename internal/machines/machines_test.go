@@ -145,8 +145,9 @@ func TestDisks(t *testing.T) {
 			t.Errorf("%d bytes: %d disks, %v; want %d", bytes, n, err, want)
 		}
 	}
-	if _, err := m.FewestDisks(24*machines.DiskBytes + 1); err == nil || !strings.Contains(err.Error(), "at most 24") {
-		t.Errorf("a dataset of more than 24 disks: error %v, expected that there are at most 24", err)
+	want := "at most 24 local SSDs, which hold 9000 GiB; 9001 GiB are needed"
+	if _, err := m.FewestDisks(24*machines.DiskBytes + 1); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a dataset of more than 24 disks: error %v, expected %q", err, want)
 	}
 	none := must.Get(machines.Find("n4-highmem-16"))(t)
 	if _, err := none.FewestDisks(1); err == nil {

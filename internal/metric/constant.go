@@ -123,8 +123,8 @@ func (t *Tested) Without(name string) string {
 	return "the mean alone"
 }
 
-// Shares returns the shares of the test rows, by weight, of each class or, for labels 0 and 1, of both labels. It is
-// nil if labels are neither.
+// Shares returns the shares of the test rows, by weight, of each class or, for labels 0 and 1, of both labels: only
+// predictions of these are calibrated. It is nil if labels are neither.
 func (t *Tested) Shares() []float64 {
 	var sum float64
 	var shares []float64

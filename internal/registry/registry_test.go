@@ -286,7 +286,8 @@ func TestHistoryTrustsSequencesMoreThanClocks(t *testing.T) {
 	}
 }
 
-// TestPastIsBounded: an alias's record has the last 100 versions; its history has all moves.
+// TestPastIsBounded: an alias's record has the last 100 versions; its history has all moves. There are 130, to versions
+// 1 and 2 in turn, and two registrations.
 func TestPastIsBounded(t *testing.T) {
 	r := registry.New(blob.Memory())
 	register(t, r, "ctr", "a")

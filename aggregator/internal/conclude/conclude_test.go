@@ -423,7 +423,7 @@ func TestLogOfAConclusion(t *testing.T) {
 }
 
 // TestRegressionAndCarvedHoldout: a regression is verified but not calibrated; calib and test that are folds of valid
-// serve as well as splits of their own.
+// serve as well as splits of their own. Half of valid's 1,200 rows are calib and test, all of which are in the sample.
 func TestRegressionAndCarvedHoldout(t *testing.T) {
 	c := newWorld(t, options{regression: true}).mustConclude(t)
 	if c.Outcome != sweep.OutcomeWinner || c.Calibration != nil || c.Test["rmse"] == 0 || c.Verified.Rows == 0 ||

@@ -259,9 +259,10 @@ func (f *final) fitLevel(w *winner, h *holdout) (err error) {
 	return err
 }
 
-// agreeRaw returns an error if the final model's loss on the sampled test rows, from their raw values, is higher than
-// the winner's. It compares nothing but losses. The statistics over all rows contain the rows' own labels, which lowers
-// the loss. With rare ids they also more than halve the sum of the predictions, which says nothing about other rows.
+// agreeRaw returns an error if the final model's loss on the sampled test rows, from their raw values, is more than
+// finalLoss times the winner's (noWorse). If no test row is in the sample, there is nothing to compare. It compares
+// nothing but losses. The statistics over all rows contain the rows' own labels, which lowers the loss. With rare ids
+// they also more than halve the sum of the predictions, which says nothing about other rows.
 func (f *final) agreeRaw(w *winner, h *holdout, name string) error {
 	if len(h.testRows) == 0 {
 		return nil

@@ -150,7 +150,7 @@ func predict(s *scorer.Scorer, sample *dataset.Sample) ([]float64, error) {
 // listedColumns is how many missing columns a reason names: a wide table may lack hundreds.
 const listedColumns = 5
 
-// lacksColumns says which columns, quoted, rows do not have.
+// lacksColumns says which columns, quoted, rows do not have: the first few by name, and how many others.
 func lacksColumns(names []string) error {
 	n := len(names)
 	listed := strings.Join(names[:min(n, listedColumns)], ", ")

@@ -374,7 +374,8 @@ func TestASweepOfFolds(t *testing.T) {
 }
 
 // TestASweepOfFoldsWithoutAWinner: a cross-validated sweep has no winner if the refit or too many folds have not ended
-// well by the time limit, and the reason says which.
+// well by the time limit, and the reason says which. Of the trials, 0 to 5 are the folds of three configurations, of
+// which half, two, have to have both, and 6 is the refit; ended is how many have a result.
 func TestASweepOfFoldsWithoutAWinner(t *testing.T) {
 	good := [][2]float64{{0.6, 0.62}, {0.7, 0.8}, {0.9, 0.1}}
 	for name, tc := range map[string]struct {

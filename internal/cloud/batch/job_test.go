@@ -293,8 +293,8 @@ func TestAMachineThatGoesCostsAnAttempt(t *testing.T) {
 	}
 }
 
-// TestWordsOfStates: toJobStatus gives each state of Batch its phase, and adds up the tasks by state. A job that is not
-// there is gone, and any other error is passed on.
+// TestWordsOfStates: toJobStatus gives each state of Batch its phase, and adds up the tasks by state: assigned ones
+// run, and those that were not executed have failed. A job that is not there is gone, and any other error is passed on.
 func TestWordsOfStates(t *testing.T) {
 	for state, want := range map[State]engine.Phase{Queued: engine.Waiting, Scheduled: engine.Waiting,
 		Running: engine.Running, Succeeded: engine.Done, Failed: engine.Failed, Deleting: engine.Stopping,
