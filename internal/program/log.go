@@ -40,7 +40,7 @@ func Logger(w io.Writer, o LogOrigin) *slog.Logger {
 
 // rename gives slog's own fields Cloud Logging's names; "time" already has the right name and form.
 func rename(groups []string, a slog.Attr) slog.Attr {
-	if len(groups) > 0 {
+	if len(groups) > 0 { // within a group, an attribute of the same name is the caller's
 		return a
 	}
 

@@ -27,7 +27,7 @@ func To(w io.Writer) Output {
 
 // Write writes text as converted by Visible.
 func (o Output) Write(text []byte) (int, error) {
-	if o.raw == nil {
+	if o.raw == nil { // the zero Output shows nothing
 		return len(text), nil
 	}
 	if !hasUnsafe(text) {

@@ -32,7 +32,7 @@ func (d *deriver) name() string {
 // switches encodings off, or orders rows by group. use adds a column to those read and returns its index.
 func (r *roles) addDerivers(spec *dataset.Spec, markers *cell.Markers, use func(path, name string) (int, error)) error {
 	wanted := dataset.DeriveSpec{}
-	maps.Copy(wanted, spec.Derive)
+	maps.Copy(wanted, spec.Derive) // the spec stays as it is
 
 	auto := spec.TimeColumn()
 	if _, said := wanted[auto]; said || auto == "" || spec.Encodings.Off ||

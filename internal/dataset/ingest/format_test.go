@@ -18,8 +18,8 @@ import (
 	"coppice/internal/must"
 )
 
-// column returns a table of 300 rows, divided by semicolons, whose column x has the given texts at random, each at
-// least once. Columns y and z are a label and another feature.
+// column returns a table of 300 rows, divided by semicolons, whose column x has the given texts: one after the other in
+// the first rows, and at random after them. Columns y and z are a label and another feature.
 func column(texts ...string) string {
 	rng := rand.New(rand.NewPCG(7, 7))
 	return csvOf("y;x;z", 300, func(i int) string {

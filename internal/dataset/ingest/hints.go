@@ -42,22 +42,16 @@ func (f *built) looksLikeIDs() bool {
 
 // NamedID reports whether a column is named like an id, such as user_id, campaignId or ID.
 func NamedID(name string) bool {
-	// userId and userID are ids, as the capital begins a word. Of names that end in "id" only some are.
+	// userId and userID are ids, as the capital begins a word. In a name of capitals alone it does not: BID is a price.
+	if name == strings.ToUpper(name) {
+		name = strings.ToLower(name)
+	}
+	if strings.HasSuffix(name, "Id") || strings.HasSuffix(name, "ID") {
+		return true
+	}
+
+	// Of names that end in "id" only some are.
 	head, isID := strings.CutSuffix(name, "id")
-	if !isID {
-		head, isID = strings.CutSuffix(name, "Id")
-		if head != "" && isID {
-			return true
-		}
-	}
-
-	if !isID {
-		head, isID = strings.CutSuffix(name, "ID")
-		if isID {
-			return true
-		}
-	}
-
 	return isID && (head == "" || strings.ContainsAny(head[len(head)-1:], "_-. ") ||
 		slices.Contains(joinedToID, strings.ToLower(head)))
 }

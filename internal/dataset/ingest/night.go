@@ -403,11 +403,11 @@ type printer struct {
 
 func newPrinter() printer { return printer{limit: math.MaxUint64, counts: map[uint64]*[4]int32{}} }
 
-// addRows counts rows, given by hash and split. The map may grow to twice maxPrints before the higher half is dropped,
-// so that dropping is rare.
+// addRows counts rows, given by hash and split; a count stays at the largest that it can hold. The map may grow to
+// twice maxPrints before the higher half is dropped, so that dropping is rare.
 func (p *printer) addRows(hashes []uint64, splits []uint8) {
 	for i, h := range hashes {
-		if h > p.limit {
+		if h > p.limit { // at least maxPrints other rows have lower hashes
 			continue
 		}
 

@@ -145,8 +145,8 @@ func (s *columnSurvey) observeFloats(values *dataset.Values) {
 	s.present += int64(len(values.Float)) - absent
 }
 
-// observeInts does the same as observeFloats for whole numbers and times. It notes whole numbers beyond 2^53: as
-// float64, different ones can be equal, so such a column is read as categories.
+// observeInts does the same as observeFloats for whole numbers, truth values and times. It notes whole numbers beyond
+// 2^53: as float64, different ones can be equal, so such a column is read as categories.
 func (s *columnSurvey) observeInts(values *dataset.Values) {
 	check := values.Null != nil || len(s.markers.Numbers) > 0
 	for i, n := range values.Int {

@@ -304,6 +304,21 @@ func TestHints(t *testing.T) {
 	}
 }
 
+// TestNamedID: a name is that of an id if it ends in the word id, and not if the letters id end another word. In a name
+// of capitals alone, as warehouses have them, words are told apart as in one of small letters.
+func TestNamedID(t *testing.T) {
+	for name, want := range map[string]bool{
+		"id": true, "Id": true, "ID": true, "user_id": true, "user.id": true, "userId": true, "userID": true,
+		"visitorID": true, "USER_ID": true, "USERID": true, "uid": true, "UID": true,
+		"bid": false, "BID": false, "paid": false, "PAID": false, "VALID": false, "GRID": false, "idle": false,
+		"price": false, "": false,
+	} {
+		if NamedID(name) != want {
+			t.Errorf("%q is named like an id: got %t, want %t", name, !want, want)
+		}
+	}
+}
+
 // TestDictionariesAreCategories: a column that was categorical in the program that wrote a Parquet file is categorical,
 // even if it holds numbers. The encoder reads plain numbers as its categories. testdata/dictionary/make.py wrote the
 // files, with one column of each kind.

@@ -98,7 +98,8 @@ func TestSubmit(t *testing.T) {
 		t.Errorf("submitted after %d runs that failed: error %v, expected one that says so", maxRuns, err)
 	}
 
-	// Names of up to 40 bytes, the most that a dataset's may have.
+	// Names of up to 40 bytes, the most that a dataset's may have: with stage- before them, and a fingerprint and a
+	// number of 16 bytes behind, the longest ids have 62 bytes of the 63 that Batch allows.
 	for _, name := range []string{"d", strings.Repeat("d", 36) + "-ddd", strings.Repeat("d", 40)} {
 		q := Work{Dataset: name, Fingerprint: fingerprint}
 		id := jobID(&q, maxRuns-1)
