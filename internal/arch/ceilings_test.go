@@ -60,7 +60,7 @@ var ceilings = map[string]int{
 	"internal/random":              9,
 	"internal/registry":            1968,
 	"internal/scorer":              549,
-	"internal/search":              3339,
+	"internal/search":              3351,
 	"internal/slurm":               517,
 	"internal/strictjson":          257,
 	"internal/strictyaml":          610,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_388
+const maxLines = 89_400
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -53,7 +53,7 @@ const (
 //
 // If the random space has too few configurations, there are fewer trials and a note says so.
 func Propose(r Request) (Proposal, error) {
-	p := &proposer{Request: r, seen: map[string]int{}, broken: map[string]int{}}
+	p := &proposer{Request: r, seen: map[string]int{}, broken: map[string]int{}, excluded: map[string]int{}}
 	for _, step := range []func() error{p.prepare, p.addFixed, p.addGrid, p.addRandom} {
 		if err := step(); err != nil {
 			return Proposal{}, err
@@ -73,6 +73,9 @@ type proposer struct {
 	draws, repeats, refused int
 	refusal                 string         // the first refused configuration, and why the trainer refuses it
 	broken                  map[string]int // number of draws by the first constraint that each violates
+
+	combinations int            // how many configurations the grid has, those that are excluded included
+	excluded     map[string]int // number of the grid's configurations by the first constraint that each violates
 }
 
 // prepare checks the request and compiles the constraints. It replaces a Canonical that is nil by one that changes
@@ -178,11 +181,13 @@ func (p *proposer) addGrid() error {
 	}
 	for i := range grid.size {
 		params := grid.at(i)
-		o := p.consider(SourceGrid, params)
-		if o.refused != nil {
+		p.combinations++
+		switch o := p.consider(SourceGrid, params); {
+		case o.refused != nil:
 			return &SpecError{"grid " + describe(params), o.refused}
-		}
-		if o.isNew {
+		case o.violated != nil:
+			p.excluded[o.violated.String()]++
+		case o.isNew:
 			p.found.Grid++
 		}
 	}
@@ -244,13 +249,22 @@ func (p *proposer) noteTooFew(found int, s space) {
 	}
 }
 
-// tooFew returns the error about too few trials. It counts what became of the draws, so that a reader sees which
-// constraint to loosen.
+// tooFew returns the error about too few trials. It counts what became of the grid and of the draws, so that a reader
+// sees which constraint to loosen.
 func (p *proposer) tooFew() error {
-	var parts []string
-	for _, c := range slices.Sorted(maps.Keys(p.broken)) {
-		parts = append(parts, fmt.Sprintf("%d broke the constraint %s", p.broken[c], c))
+	broke := func(counts map[string]int) (parts []string) {
+		for _, c := range slices.Sorted(maps.Keys(counts)) {
+			parts = append(parts, fmt.Sprintf("%d broke the constraint %s", counts[c], c))
+		}
+		return parts
 	}
+	var causes []string
+	if len(p.excluded) > 0 {
+		causes = append(causes, fmt.Sprintf("of %s %s", english.Plural(p.combinations, "grid configuration", ""),
+			strings.Join(broke(p.excluded), ", ")))
+	}
+
+	parts := broke(p.broken)
 	if p.repeats > 0 {
 		parts = append(parts, fmt.Sprintf("%d repeated another trial", p.repeats))
 	}
@@ -258,11 +272,11 @@ func (p *proposer) tooFew() error {
 		parts = append(parts, fmt.Sprintf("%d were refused by the trainer (%s)", p.refused, p.refusal))
 	}
 
-	text := fmt.Sprintf("search: found %d of %d trials", len(p.found.Trials), p.Trials)
 	if p.draws > 0 {
-		text += fmt.Sprintf(": of %d random draws %s", p.draws, strings.Join(parts, ", "))
+		causes = append(causes, fmt.Sprintf("of %d random draws %s", p.draws, strings.Join(parts, ", ")))
 	}
-	return problem.New(problem.Input, "%s; loosen the constraints, widen the ranges or ask for fewer trials", text)
+	return problem.New(problem.Input, "search: found %d of %d trials: %s; loosen the constraints, widen the ranges or "+
+		"ask for fewer trials", len(p.found.Trials), p.Trials, strings.Join(causes, ", and "))
 }
 
 // drawFrom adds trials with configurations drawn from a space, until there are enough. It gives up after many useless

@@ -408,7 +408,13 @@ func TestProposeErrors(t *testing.T) {
 				"fewer trials"},
 		"all grid broken": {4, sweep.Search{Grid: map[string][]any{"num_leaves": {4.0}},
 			Constraints: []string{"num_leaves == 5"}},
-			"search: found 0 of 4 trials; loosen the constraints, widen the ranges or ask for fewer trials"},
+			"search: found 0 of 4 trials: of 1 grid configuration 1 broke the constraint num_leaves == 5; loosen the " +
+				"constraints, widen the ranges or ask for fewer trials"},
+		"all grid broken, and all draws": {4, sweep.Search{Grid: map[string][]any{"lambda_l2": {0.0, 1.0, 2.0}},
+			Random: leaves, Constraints: []string{"lambda_l2 > 1", "num_leaves < 20"}},
+			"search: found 0 of 4 trials: of 3 grid configurations 2 broke the constraint lambda_l2 > 1, 1 broke the " +
+				"constraint num_leaves < 20, and of 10000 random draws 10000 broke the constraint lambda_l2 > 1; " +
+				"loosen the constraints, widen the ranges or ask for fewer trials"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := search.Propose(request(tc.trials, tc.s))

@@ -209,8 +209,8 @@ func (p *Planned) setRungs(chooses metric.Metric, data *dataset.Manifest) error 
 				"larger table, or leave stop out", chooses.Name, sweep.ByTrees, sweep.ByRows)
 		}
 		if stop.Rungs = search.Rungs(stop.MinTrees, most, stop.Eta); len(stop.Rungs) == 0 {
-			return errorf("search.stop: of %d trees, a %d-th is fewer than min_trees, %d, so no trial would ever be "+
-				"stopped; lower min_trees, raise num_iterations, or leave stop out", most, stop.Eta, stop.MinTrees)
+			return errorf("search.stop: %d trees divided by eta, %d, are fewer than min_trees, %d, so no trial would "+
+				"ever be stopped; lower min_trees, raise num_iterations, or leave stop out", most, stop.Eta, stop.MinTrees)
 		}
 		compared = fmt.Sprintf("%v trees", stop.Rungs)
 	}

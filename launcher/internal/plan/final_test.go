@@ -269,6 +269,19 @@ func TestTrialsComparedBySamples(t *testing.T) {
 	}
 }
 
+// TestTooFewTreesForARung: stop: {by: trees} is refused if the trees of the longest trial, 100, divided by eta are
+// fewer than min_trees. Equally many are enough for one rung.
+func TestTooFewTreesForARung(t *testing.T) {
+	stop := func(trees string) *sweep.Spec {
+		return parse(t, "search:", "search:\n  stop: {rule: asha, by: trees, eta: 4, min_trees: "+trees+"}")
+	}
+	refused(t, "100 trees divided by eta, 4, are fewer than min_trees, 26, so no trial would ever be stopped", stop("26"),
+		manifest(all...))
+	if got := built(t, stop("25"), manifest(all...)).Spec.Search.Stop.Rungs; !slices.Equal(got, []int{25}) {
+		t.Errorf("with 25 min_trees the rungs are %v, want 25 alone", got)
+	}
+}
+
 // TestSequences: a sweep by method halton has the same trials each time it is planned, and they are the first ones of a
 // sweep of more trials.
 func TestSequences(t *testing.T) {
