@@ -78,7 +78,7 @@ var ceilings = map[string]int{
 	"launcher/internal/doctor":     524,
 	"launcher/internal/explain":    290,
 	"launcher/internal/draft":      1343,
-	"launcher/internal/plan":       1261,
+	"launcher/internal/plan":       1262,
 	"launcher/internal/predict":    554,
 	"launcher/internal/provision":  372,
 	"launcher/internal/quote":      1138,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_400
+const maxLines = 89_401
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

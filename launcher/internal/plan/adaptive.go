@@ -210,7 +210,8 @@ func (p *Planned) setRungs(chooses metric.Metric, data *dataset.Manifest) error 
 		}
 		if stop.Rungs = search.Rungs(stop.MinTrees, most, stop.Eta); len(stop.Rungs) == 0 {
 			return errorf("search.stop: %d trees divided by eta, %d, are fewer than min_trees, %d, so no trial would "+
-				"ever be stopped; lower min_trees, raise num_iterations, or leave stop out", most, stop.Eta, stop.MinTrees)
+				"ever be stopped; lower min_trees, raise num_iterations, or leave stop out", most, stop.Eta,
+				stop.MinTrees)
 		}
 		compared = fmt.Sprintf("%v trees", stop.Rungs)
 	}

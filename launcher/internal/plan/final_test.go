@@ -275,8 +275,8 @@ func TestTooFewTreesForARung(t *testing.T) {
 	stop := func(trees string) *sweep.Spec {
 		return parse(t, "search:", "search:\n  stop: {rule: asha, by: trees, eta: 4, min_trees: "+trees+"}")
 	}
-	refused(t, "100 trees divided by eta, 4, are fewer than min_trees, 26, so no trial would ever be stopped", stop("26"),
-		manifest(all...))
+	refused(t, "100 trees divided by eta, 4, are fewer than min_trees, 26, so no trial would ever be stopped",
+		stop("26"), manifest(all...))
 	if got := built(t, stop("25"), manifest(all...)).Spec.Search.Stop.Rungs; !slices.Equal(got, []int{25}) {
 		t.Errorf("with 25 min_trees the rungs are %v, want 25 alone", got)
 	}
