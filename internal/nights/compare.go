@@ -32,8 +32,7 @@ type Request struct {
 	// only the third night can be blocked, because somebody may be trying out a spec on the same table.
 	Declared bool
 	Spec     *dataset.Spec
-	At       time.Time
-	Threads  int
+	At       time.Time // when tonight's table was staged
 }
 
 // Compare reports what a person should know about tonight's table, most serious first. Without earlier nights, only the
@@ -45,8 +44,7 @@ func Compare(ctx context.Context, request Request) ([]Finding, error) {
 		return nil, ctx.Err()
 	}
 	before = distinct(tonight, before[max(0, len(before)-MaxNights):], request.Respecified)
-	c := &comparison{Request: request, night: request.Night, p: tonight, before: before, rules: rules,
-		work: &worker{ctx: ctx, threads: request.Threads, did: func() {}}}
+	c := &comparison{Request: request, night: request.Night, p: tonight, before: before, rules: rules}
 
 	// Tonight's table by itself, and against the nights before. Later checks read what earlier ones have found.
 	copied := c.checkCopies()
@@ -138,7 +136,6 @@ type comparison struct {
 	noise    float64
 	fell     bool // there are fewer positive labels than expected; set by checkRate
 	findings []Finding
-	work     *worker
 }
 
 // add adds a finding about a column, or about the whole table if column is empty.

@@ -402,7 +402,7 @@ func TestRecordOfTheWidestTable(t *testing.T) {
 		t.Fatalf("read the record of %d columns: got error %v, want none", len(p.Columns), err)
 	}
 	found := find(t, nights.Request{Night: n, Tonight: p, Before: []*nights.Profile{r.Profile},
-		Respecified: true, Threads: 2})
+		Respecified: true})
 	if nights.Blocked(found) {
 		t.Errorf("the same night again: found %v, expected nothing that blocks", found)
 	}
@@ -421,7 +421,7 @@ func TestAnotherTable(t *testing.T) {
 	}
 	count := map[nights.Code]int{}
 	for _, f := range find(t, nights.Request{Night: n, Tonight: p, Before: []*nights.Profile{&renamed},
-		Declared: true, Threads: 2}) {
+		Declared: true}) {
 		count[f.Code]++
 	}
 	if count[nights.CodeColumnMissing] != columns || count[nights.CodeColumnRenamed] != 0 {
@@ -438,11 +438,12 @@ func TestMissingSince(t *testing.T) {
 		nights.Column{Name: "gone"})} // another table
 	earlier := had
 	earlier.Rows++
+	// p is tonight's profile; as the earlier of two nights it stands for one without the column.
 	for want, before := range map[string][]*nights.Profile{
 		"the column is missing; the night before had it":    {p, &had},
 		"the column is missing; the 2 nights before had it": {&earlier, &had},
 	} {
-		found := find(t, nights.Request{Night: n, Tonight: p, Before: before, Declared: true, Threads: 2})
+		found := find(t, nights.Request{Night: n, Tonight: p, Before: before, Declared: true})
 		i := slices.IndexFunc(found, func(f nights.Finding) bool { return f.Code == nights.CodeColumnMissing })
 		if i < 0 || found[i].Text != want {
 			t.Errorf("a column that is missing tonight: found %v; want %q", found, want)

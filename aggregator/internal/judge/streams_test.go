@@ -248,7 +248,7 @@ func (c *clicks) stage(table nightstest.Table, before []*nights.Profile) (p *nig
 		c.Fatal(err)
 	}
 	found, err := nights.Compare(c.Context(), nights.Request{Night: r.Night, Tonight: p, Before: before, Spec: spec,
-		Declared: true, At: nightstest.First, Threads: 2})
+		Declared: true, At: nightstest.First})
 	if err != nil {
 		c.Fatal(err)
 	}

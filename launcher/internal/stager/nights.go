@@ -77,7 +77,7 @@ func (s *Stager) readPastNights(ctx context.Context, spec *dataset.Spec, dst Des
 
 	r := &nights.Record{Format: 1, Dataset: spec.Name, Night: s.Night, At: s.now(), Spec: hash, Meaning: meaning,
 		MaxAge: spec.Contract.MaxAge}
-	q := &nights.Request{Spec: spec, At: r.At, Threads: s.threads(), Declared: s.Night != "" || spec.Contract.Declared}
+	q := &nights.Request{Spec: spec, At: r.At, Declared: s.Night != "" || spec.Contract.Declared}
 	// The oldest comes first, as Nights returns them.
 	for _, n := range earlier {
 		if !n.Blocked() && n.Meaning == meaning {
