@@ -284,31 +284,32 @@ func TestAcceptanceWaitsForMetrics(t *testing.T) {
 func TestAcceptanceSeesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for say, want := range map[string]string{ // by CALL=>ANSWER, the step that stops
-		"production plan=>Plan: 3 to add, 1 to change, 0 to destroy":             "8. production",
-		"production plan=>No changes":                                            "8. production",
-		"jobs describe .*reconcile.*state=>ENABLED":                              "14. sweep",
-		"jobs describe .*reconcile.*state=>PAUSED":                               "16. watch",
-		"instances list=>one us-central1-a":                                      "15. preempt",
-		"batch tasks list=>Task state is updated from RUNNING to SUCCEEDED":      "16. watch",
-		"batch tasks list=>from RUNNING to FAILED with exit code 1":              "16. watch",
-		"registry show accept$=>accept version 1, library reproduces all 9 it":   "17. winner",
-		"registry show accept$=>accept version 1 (champion)":                     "17. winner",
-		"localemu .* predict=>another score":                                     "18. same scores",
-		"launcher predict=>a score that is not new":                              "18. same scores",
-		"launcher plan=>machine: {type: n2-highmem-2}":                           "13. quote",
-		"logging read .*machines>1=>":                                            "19. together",
-		"logging read .*task started=>":                                          "20. processors",
-		"logging read .*task started=>8":                                         "20. processors",
-		"logging read .*task started=>8 200000 100000":                           "20. processors",
-		"jobs describe .*refused-nobody=>2026-11-30T02:00:00Z":                   "24. inside",
-		"jobs describe .*refused-other=>2026-11-30T02:00:00Z":                    "24. inside",
-		"jobs describe .*refused-nobody=>2026-11-30T02:00:00Z 5":                 "24. inside", // 404
-		"jobs describe .*refused-other=>":                                        "24. inside",
-		"jobs describe .*reconcile .*lastAttemptTime=>2026-11-30T02:00:00Z 7":    "24. inside",
-		"curl .*/push=>200":                                                      "25. push",
-		"curl .*Bearer.*/reconcile=>204":                                         "25. push",
-		"curl .*/reconcile=>500":                                                 "25. push",
-		"status accept-1-2=>it was had":                                          "26. fallback",
+		"production plan=>Plan: 3 to add, 1 to change, 0 to destroy":           "8. production",
+		"production plan=>No changes":                                          "8. production",
+		"jobs describe .*reconcile.*state=>ENABLED":                            "14. sweep",
+		"jobs describe .*reconcile.*state=>PAUSED":                             "16. watch",
+		"instances list=>one us-central1-a":                                    "15. preempt",
+		"batch tasks list=>Task state is updated from RUNNING to SUCCEEDED":    "16. watch",
+		"batch tasks list=>from RUNNING to FAILED with exit code 1":            "16. watch",
+		"registry show accept$=>accept version 1, library reproduces all 9 it": "17. winner",
+		"registry show accept$=>accept version 1 (champion)":                   "17. winner",
+		"localemu .* predict=>another score":                                   "18. same scores",
+		"launcher predict=>a score that is not new":                            "18. same scores",
+		"launcher plan=>machine: {type: n2-highmem-2}":                         "13. quote",
+		"logging read .*machines>1=>":                                          "19. together",
+		"logging read .*task started=>":                                        "20. processors",
+		"logging read .*task started=>8":                                       "20. processors",
+		"logging read .*task started=>8 200000 100000":                         "20. processors",
+		// Wanted are 16 and 7, of HTTP 401 and 403; 5 is of 404.
+		"jobs describe .*refused-nobody=>2026-11-30T02:00:00Z":                "24. inside",
+		"jobs describe .*refused-other=>2026-11-30T02:00:00Z":                 "24. inside",
+		"jobs describe .*refused-nobody=>2026-11-30T02:00:00Z 5":              "24. inside",
+		"jobs describe .*refused-other=>":                                     "24. inside",
+		"jobs describe .*reconcile .*lastAttemptTime=>2026-11-30T02:00:00Z 7": "24. inside",
+		"curl .*/push=>200":              "25. push",
+		"curl .*Bearer.*/reconcile=>204": "25. push",
+		"curl .*/reconcile=>500":         "25. push",
+		"status accept-1-2=>it was had":  "26. fallback",
 		`status accept-1-2=>"name": "accept-1-2-f1", "reason": "it was waiting"`: "26. fallback",
 		`status accept-1-2=>"reason": "it was waiting after 5m0s: quota"`:        "26. fallback",
 		"launcher status --json=>[]":                                             "27. schedule",
@@ -338,6 +339,9 @@ func TestAcceptanceSeesWhatIsWrong(t *testing.T) {
 			}
 		})
 	}
+
+	// What no answer of one line shows: a tool that is not there, a login that is no person's, a copy that lacks a file
+	// or has the user's state, and two sweeps of one time.
 	r := newRun(t)
 	r.do("", "IMAGE_TOOL=nothing")
 	r.says("nothing is not installed", "stopped in 1. tools")
@@ -345,7 +349,9 @@ func TestAcceptanceSeesWhatIsWrong(t *testing.T) {
 	r.write("home/application_default_credentials.json", `{"type":"service_account"}`)
 	r.do("")
 	r.says("log in as yourself", "stopped in 9. act as the launcher")
-	for say, tar := range map[string]string{ // the first tar of a pipe may fail unseen
+	// The copy is made by a pipe of two tars, of which the first may fail unseen. A tar in front of it packs another
+	// folder than it is told.
+	for say, tar := range map[string]string{
 		`the copy lacks "./`:           "terraform/examples/minimal",
 		`minimal/terraform.tfstate" o`: "terraform",
 	} {

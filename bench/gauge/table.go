@@ -167,13 +167,14 @@ func newMaker(columns int) *maker {
 // batchRows are held in memory at once for each file that is being written.
 const batchRows = 1 << 14
 
-// writePart writes one file, complete or not at all. Its rows depend only on the number of the part.
+// writePart writes one file, complete or not at all. Its rows depend only on m and on the number of the part: one with
+// fewer rows has the first of them.
 func (m *maker) writePart(p part) (err error) {
 	file, err := atomicfile.Create(p.path, 0o644)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Abort()) }()
+	defer func() { err = errors.Join(err, file.Abort()) }() // after Commit it does nothing
 	w, err := table.NewParquetWriter(file, m.columns, table.Snappy)
 	if err != nil {
 		return err

@@ -448,9 +448,9 @@ func TestTimesAreNoNumbers(t *testing.T) {
 	if why := s.whyAtRandom(Request{}, []string{"ts", "date"}); why != "it is not clear which is the row's time" {
 		t.Errorf("of two columns of times: got %q; want that it is not clear which is the row's", why)
 	}
-	if day.times = false; !strings.Contains(s.whyAtRandom(Request{}, nil), "with --time date") {
-		t.Errorf("of a column of numbers that may be times: got %q, want --time date in it",
-			s.whyAtRandom(Request{}, nil))
+	day.times = false
+	if why := s.whyAtRandom(Request{}, nil); !strings.Contains(why, "with --time date") {
+		t.Errorf("of a column of numbers that may be times: got %q, want --time date in it", why)
 	}
 }
 

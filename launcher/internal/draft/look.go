@@ -129,8 +129,8 @@ func readTable(ctx context.Context, q Request) (*seen, error) {
 		return nil, fmt.Errorf("--format: %w", err)
 	}
 
-	// Find out which texts are numbers or dates. Columns that are neither are in the spec's drop, which keeps them
-	// texts.
+	// Find out which texts are numbers or dates. Columns that are neither by a flag are put into the spec's drop, which
+	// keeps them texts: keys, what says the split, categories, what is dropped, and a label of classes.
 	s := &seen{byName: map[string]*column{}, markers: cell.NewMarkers(q.missing())}
 	spec := &dataset.Spec{Format: q.said, Drop: []string{q.Key, q.Parts}, Group: q.Group}
 	// Until resolve knows the columns, the value of a flag may be one name or a list of names: the spec gets both.

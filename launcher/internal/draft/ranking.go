@@ -118,7 +118,8 @@ func (s *seen) checkOrder(q Request) error {
 }
 
 // queryParts returns the shares of a split by groups. They depend on how many groups have rows to order: with few of
-// them, metrics on a small part would say nothing. It reports the split.
+// them, metrics on a small part would say nothing. None is for calib, since rankings are not calibrated. It reports the
+// split.
 func (d *Draft) queryParts(q Request, s *seen) string {
 	n := len(s.queries.differ)
 	d.found("split", "by %s: its rows stay together (%s values, %s of them with rows of different %s)", q.Group,

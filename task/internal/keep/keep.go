@@ -174,7 +174,8 @@ func (k *Keeper) trainedUntilSave() time.Duration {
 }
 
 // saveWithin writes c under a free name, drops the oldest checkpoint beyond two, and returns the number of bytes. If
-// that cannot be dropped it is only logged: c is saved, and the next save begins with dropping it.
+// that cannot be dropped it is only logged: c is saved, and the next save begins with dropping it. Sound is asked
+// first, for whose time there is no limit but ctx.
 func (k *Keeper) saveWithin(ctx context.Context, c *gbt.Checkpoint, limit time.Duration) (bytes int, err error) {
 	if k.Sound != nil {
 		if err := k.Sound(ctx); err != nil {

@@ -159,7 +159,7 @@ func (c *claiming) help(ctx context.Context, trial, number int) bool {
 		defer close(done)
 		defer release()
 		switch err := c.takePart(ctx, member, q); {
-		case errors.Is(err, errPartDone) || ctx.Err() != nil:
+		case errors.Is(err, errPartDone) || ctx.Err() != nil: // it has come to its end, or this task has left
 		case errors.Is(err, gbt.ErrLeader): // it has been told to go
 			c.Log.Info("the holder has ended the training", "trial", trial, "claim", number)
 		default:
