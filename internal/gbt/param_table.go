@@ -90,7 +90,8 @@ const (
 
 // paramTable has all parameters of LightGBM 4. First come those that are trained with, in the order of the model file
 // (a new one is addedLater). Then come the others, so that LightGBM's parameter files can be read: most of them have
-// values that ask for what is done here anyway.
+// values that ask for what is done here anyway. A parameter of Coppice's own would belong to the first part. What a
+// search varies unless a spec says so is in launcher/internal/draft (space) and internal/search (the portfolio).
 var paramTable = []paramSpec{
 	{"objective", "objective_type app application loss", "a key of sweep.yaml; see objectives in docs/sweep.md", "",
 		&training{func(p *Params) any { return &p.Objective }, 0, 0, 0}},

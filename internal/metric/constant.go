@@ -68,7 +68,8 @@ func (in Input) Shares(n int) []float64 {
 
 // OfOne returns, by name, the values of metrics if all rows have the same prediction, the mean label. For a ranking,
 // any one prediction leaves a group's rows in random order. in.Pred is ignored. Left out are unknown names, metrics
-// that are not defined for these rows, and r2, which compares with the mean label by itself.
+// that are not defined for these rows, and r2: it is 0 by its definition, up to rounding, which says nothing that r2
+// itself does not.
 func OfOne(in Input, names ...string) map[string]float64 {
 	// The prediction.
 	in.Pred = make([]float64, len(in.Label))

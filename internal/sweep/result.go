@@ -23,7 +23,7 @@ const (
 	StatusDone      Status = "done"      // trained, perhaps up to its limit; may win
 	StatusFailed    Status = "failed"    // an error of its own, too many deaths, or an unreadable result
 	StatusTimedOut  Status = "timed_out" // at the spec's limit for a trial, before it had a model
-	StatusCancelled Status = "cancelled" // by a person, or with the sweep
+	StatusCancelled Status = "cancelled" // by a person, or with the sweep, which its budget or its time limit may end
 	StatusStopped   Status = "stopped"   // others were better, Score is that of the rung; or Untrained, without one
 )
 

@@ -148,7 +148,7 @@ func (a *Aggregator) Reconcile(ctx context.Context) error {
 
 	var failed []error
 	for _, id := range ids {
-		c, err := a.settle(ctx, id)
+		c, err := a.concludeIfOver(ctx, id)
 		if a.dropPermanent(id, err) != nil {
 			failed = append(failed, err)
 		}
@@ -169,7 +169,7 @@ const recallAtOnce = 32
 
 // recall reads the conclusions of sweeps that this process does not know yet. After its start these are all sweeps in
 // the bucket, so it reads several at a time: one after the other, a thousand would take a minute. It skips what cannot
-// be read; settle deals with that.
+// be read; concludeIfOver deals with that.
 func (a *Aggregator) recall(ctx context.Context, ids []sweep.ID) {
 	var group errgroup.Group
 	group.SetLimit(recallAtOnce)
@@ -190,17 +190,17 @@ func (a *Aggregator) recall(ctx context.Context, ids []sweep.ID) {
 // Consider concludes the sweep if it is over and sends the notification. It returns the conclusion, or nil while the
 // sweep continues.
 func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusion, error) {
-	c, err := a.settle(ctx, id)
+	c, err := a.concludeIfOver(ctx, id)
 	if c != nil {
 		a.sendNotification(ctx, id)
 	}
 	return c, err
 }
 
-// settle concludes the sweep if it is over, and returns its conclusion. It returns nil, nil while the sweep continues,
-// and for a sweep that does not exist. A conclusion is kept in memory, so that later calls read nothing; what else was
-// cached for the sweep is then freed. Errors are of the type SweepError.
-func (a *Aggregator) settle(ctx context.Context, id sweep.ID) (*sweep.Conclusion, error) {
+// concludeIfOver concludes the sweep if it is over, and returns its conclusion. It returns nil, nil while the sweep
+// continues, and for a sweep that does not exist. A conclusion is kept in memory, so that later calls read nothing;
+// what else was cached for the sweep is then freed. Errors are of the type SweepError.
+func (a *Aggregator) concludeIfOver(ctx context.Context, id sweep.ID) (*sweep.Conclusion, error) {
 	k := a.remember(id)
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -310,7 +310,7 @@ func (w *Worker) tell(why error, refused bool) {
 // Why a sweep wants no more results.
 var (
 	errCancelled = errors.New("the sweep was cancelled")
-	errEnded     = errors.New("the sweep was concluded without it")
+	errEnded     = errors.New("the sweep has ended without it")
 )
 
 // whyOver returns why this task is to train no more trials, or nil while the sweep continues.
