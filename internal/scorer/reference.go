@@ -60,18 +60,22 @@ func widened(xs []float32) []float64 {
 }
 
 // DecodeReference reads what Encode returned. Without a column of weights or groups, these stay nil; without values,
-// their map is empty. Labels are required, one for each row. A label, weight or value that is not finite is an error.
+// their map is empty. Labels are required. A label, weight or value that is not finite is an error, and so is one of
+// these columns that Encode would have written with another type.
 func DecodeReference(data []byte) (*Reference, error) {
 	s, err := dataset.ReadSample(data)
 	if err != nil {
 		return nil, err
 	}
 	r := &Reference{Sample: s}
-	// floats returns the column of this name, nil if there is none. A column of another type has no v.Float.
+	// floats returns the column of this name, nil if there is none.
 	floats := func(name string) ([]float32, error) {
 		v := s.Column(name)
 		if v == nil {
 			return nil, nil
+		}
+		if v.Type != dataset.Float {
+			return nil, fmt.Errorf("%s: column %s is of type %s, not float", FileReference, name, v.Type)
 		}
 		out := make([]float32, len(v.Float))
 		for i, x := range v.Float {
@@ -98,6 +102,9 @@ func DecodeReference(data []byte) (*Reference, error) {
 		}
 	}
 	if v := s.Column(columnGroup); v != nil {
+		if v.Type != dataset.Int {
+			return nil, fmt.Errorf("%s: column %s is of type %s, not int", FileReference, columnGroup, v.Type)
+		}
 		for _, g := range v.Int {
 			r.Targets.Group = append(r.Targets.Group, uint64(g))
 		}

@@ -464,3 +464,30 @@ func TestOpenMappedSweepsItsCache(t *testing.T) {
 		t.Errorf("using a file of 20 days ago did not set its time (error %v), want it to be today's", err)
 	}
 }
+
+// TestReferencesOfOtherTypes: a reference is refused if the labels, or what else Encode adds to a sample, have another
+// type than Encode writes. Otherwise they would be read as none, for rows that there are.
+func TestReferencesOfOtherTypes(t *testing.T) {
+	floats := dataset.Values{Type: dataset.Float, Float: []float64{0, 1}}
+	ints := dataset.Values{Type: dataset.Int, Int: []int64{0, 1}}
+	for name, tc := range map[string]struct {
+		column string // beside the label
+		label  dataset.Values
+		values dataset.Values
+		want   string // of the error; empty for none
+	}{
+		"as written":        {"__weight", floats, floats, ""},
+		"groups as written": {"__group", floats, ints, ""},
+		"labels of ints":    {"__weight", ints, floats, "column __label is of type int, not float"},
+		"weights of ints":   {"__weight", floats, ints, "column __weight is of type int, not float"},
+		"values of ints":    {"__value_bid", floats, ints, "column __value_bid is of type int, not float"},
+		"groups of floats":  {"__group", floats, floats, "column __group is of type float, not int"},
+	} {
+		sample := &dataset.Sample{Split: "test", Row: []uint32{0, 1}, Names: []string{"__label", tc.column},
+			Columns: []dataset.Values{tc.label, tc.values}}
+		_, err := scorer.DecodeReference(must.Get(sample.Encode())(t))
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: got error %v, want %q", name, err, tc.want)
+		}
+	}
+}
