@@ -59,7 +59,7 @@ var ceilings = map[string]int{
 	"internal/protocol":            802,
 	"internal/random":              9,
 	"internal/registry":            1968,
-	"internal/scorer":              549,
+	"internal/scorer":              555,
 	"internal/search":              3351,
 	"internal/slurm":               517,
 	"internal/strictjson":          257,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_398
+const maxLines = 89_404
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

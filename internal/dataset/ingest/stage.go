@@ -119,64 +119,64 @@ func countWide(by, exchangeAt int) {
 func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir string,
 	options Options) (*Report, error) {
 	// Find out what the columns are and what each is for.
-	t, err := table.Open(files, table.Options{CSV: spec.CSV, Threads: options.Threads})
+	source, err := table.Open(files, table.Options{CSV: spec.CSV, Threads: options.Threads})
 	if err != nil {
 		return nil, err
 	}
-	defer LessGarbage(len(t.Columns()))() // collects garbage more often from here to the end, if the table is wide
-	tok := cell.NewMarkers(spec.Missing)
-	reading, err := Recognise(ctx, spec, t, "", tok)
+	defer LessGarbage(len(source.Columns()))() // collects garbage more often from here to the end, if the table is wide
+	markers := cell.NewMarkers(spec.Missing)
+	reading, err := Recognise(ctx, spec, source, "", markers)
 	if err != nil {
 		return nil, err
 	}
-	r, err := assignRoles(spec, t, tok)
+	roles, err := assignRoles(spec, source, markers)
 	if err != nil {
 		return nil, err
 	}
 
 	// The first pass.
-	s := newSurvey(spec, t, r, tok, options.Threads)
-	s.reading = reading
-	if err := s.readTable(ctx, options.progress(PhaseSurvey)); err != nil {
+	survey := newSurvey(spec, source, roles, markers, options.Threads)
+	survey.reading = reading
+	if err := survey.readTable(ctx, options.progress(PhaseSurvey)); err != nil {
 		return nil, err
 	}
 
 	// Between the passes: the features.
-	m := s.newManifest(files)
-	d, err := s.describe(ctx, m, options)
+	manifest := survey.newManifest(files)
+	design, err := survey.describe(ctx, manifest, options)
 	if err != nil {
 		return nil, err
 	}
 
 	// The second pass.
-	w, err := dataset.NewWriter(dir, m)
+	writer, err := dataset.NewWriter(dir, manifest)
 	if err != nil {
 		return nil, err
 	}
-	defer w.Close()
+	defer writer.Close()
 
-	p := newPass(s, m, w, d, options.Witness)
-	if len(d.keys) > 0 {
-		p.statistics = newStatistics(s, m, d, dir, options)
-		defer p.statistics.close()
+	pass := newPass(survey, manifest, writer, design, options.Witness)
+	if len(design.keys) > 0 {
+		pass.statistics = newStatistics(survey, manifest, design, dir, options)
+		defer pass.statistics.close()
 	}
 
-	if err := p.writeFiles(ctx, options); err != nil {
+	if err := pass.writeFiles(ctx, options); err != nil {
 		return nil, err
 	}
 
 	// What only the second pass has seen.
-	m.About.Warnings = append(m.About.Warnings, splitWarnings(m, p.learnt[:])...)
-	m.About.Divided = p.groups.Divided()
-	if err := w.Finish(ctx, options.Threads, options.progress(PhaseChecksum)); err != nil {
+	manifest.About.Warnings = append(manifest.About.Warnings, splitWarnings(manifest, pass.learnt[:])...)
+	manifest.About.Divided = pass.groups.Divided()
+	if err := writer.Finish(ctx, options.Threads, options.progress(PhaseChecksum)); err != nil {
 		return nil, err
 	}
-	night, err := p.night.finish(ctx)
+	night, err := pass.night.finish(ctx)
 	if err != nil {
 		return nil, err
 	}
-	night.Segments = p.segments.Counts()
-	return &Report{Manifest: m, Night: night}, nil
+	night.Segments = pass.segments.Counts()
+	return &Report{Manifest: manifest, Night: night}, nil
 }
 
 // describe decides on the dataset's features and adds them to the manifest. Afterwards nothing needs the sampled rows.
