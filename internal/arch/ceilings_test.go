@@ -58,7 +58,7 @@ var ceilings = map[string]int{
 	"internal/program/tables":      271,
 	"internal/protocol":            802,
 	"internal/random":              9,
-	"internal/registry":            1968,
+	"internal/registry":            1993,
 	"internal/scorer":              555,
 	"internal/search":              3351,
 	"internal/slurm":               517,
@@ -72,7 +72,7 @@ var ceilings = map[string]int{
 	"launcher/command":             340,
 	"launcher/internal/bill":       225,
 	"launcher/internal/clean":      469,
-	"launcher/internal/cli":        3538,
+	"launcher/internal/cli":        3540,
 	"launcher/internal/cloudjob":   389,
 	"launcher/internal/console":    232,
 	"launcher/internal/doctor":     524,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_404
+const maxLines = 89_431
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

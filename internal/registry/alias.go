@@ -42,10 +42,12 @@ func (r *Registry) Alias(ctx context.Context, model, alias string) (Alias, error
 		return Alias{}, err
 	}
 	if len(all) == 0 {
-		if newest, err := r.findNewest(ctx, model); err != nil {
-			return Alias{}, err
-		} else if newest == 0 {
+		newest, err := r.findNewest(ctx, model)
+		if err == nil && newest == 0 {
 			return Alias{}, r.noModel(ctx, model)
+		}
+		if err != nil && !problem.Is(err, problem.Damaged) { // there may be a version, so there is the model
+			return Alias{}, err
 		}
 	}
 

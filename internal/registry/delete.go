@@ -164,7 +164,7 @@ func (r *Registry) unlessDeleted(ctx context.Context, a Alias, act Act) (Alias, 
 }
 
 // Leftover lists the objects of deleted versions that may be removed from the bucket: all but those that keep their
-// numbers and keys taken.
+// numbers and keys taken. None is of a version whose mark of deletion is damaged: the deletion may have been withdrawn.
 func (r *Registry) Leftover(ctx context.Context, model string) ([]string, error) {
 	s, err := r.scanVersions(ctx, model)
 	if err != nil {

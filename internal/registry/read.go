@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,44 +66,65 @@ func (r *Registry) listVersions(ctx context.Context, model string) (listed, erro
 }
 
 // findNewest returns the number of the newest version that was not deleted; 0 if there is none. Of the marks of
-// deletion it reads only those of newer versions.
+// deletion it reads only those of newer versions. A damaged one hides its version, and is the error if there is no
+// other version.
 func (r *Registry) findNewest(ctx context.Context, model string) (int, error) {
 	l, err := r.listVersions(ctx, model)
 	if err != nil {
 		return 0, err
 	}
+	var damaged error
+	var deleted *DeletedError
 	for _, n := range slices.Backward(l.committed) {
-		if !l.marked[n] || r.notDeleted(ctx, model, n) == nil { // a mark that cannot be read hides the version
+		if !l.marked[n] {
 			return n, nil
 		}
+		switch err := r.notDeleted(ctx, model, n); {
+		case err == nil: // the deletion was withdrawn
+			return n, nil
+		case problem.Is(err, problem.Damaged):
+			damaged = cmp.Or(damaged, err)
+		case !errors.As(err, &deleted):
+			return 0, err
+		}
 	}
-	return 0, nil
+	return 0, damaged
 }
 
 // scanned is which of a model's versions exist.
 type scanned struct {
 	committed []int // ascending
 	deleted   []int // ascending
+	damaged   error // marks of deletion that are damaged: it is not known whether their versions were deleted
 }
 
 // scanVersions lists the numbers of the versions that exist, and of those that were deleted. It reads the marks of
-// deletion, since a deletion may have been withdrawn. A mark that cannot be read hides its version.
+// deletion, since a deletion may have been withdrawn. The version of a damaged mark is neither.
 func (r *Registry) scanVersions(ctx context.Context, model string) (s scanned, err error) {
 	l, err := r.listVersions(ctx, model)
 	if err != nil {
 		return s, err
 	}
 	marked := slices.Sorted(maps.Keys(l.marked))
-	withdrawn, _ := readAll(ctx, marked, func(ctx context.Context, n int) (int, error) {
-		return n, r.notDeleted(ctx, model, n) // an error leaves n out of withdrawn
+	states, _ := readAll(ctx, marked, func(ctx context.Context, n int) (error, error) {
+		return r.notDeleted(ctx, model, n), nil // nil if the deletion was withdrawn
 	})
-	// Errors of a cancelled context say nothing about the marks.
-	if err := ctx.Err(); err != nil {
-		return s, err
+	hidden := map[int]bool{}
+	var deleted *DeletedError
+	for i, n := range marked {
+		switch err := states[i]; {
+		case err == nil:
+			continue
+		case errors.As(err, &deleted):
+			s.deleted = append(s.deleted, n)
+		case problem.Is(err, problem.Damaged):
+			s.damaged = errors.Join(s.damaged, err)
+		default:
+			return s, err
+		}
+		hidden[n] = true
 	}
-	gone := func(n int) bool { return l.marked[n] && !slices.Contains(withdrawn, n) }
-	s.deleted = slices.DeleteFunc(marked, func(n int) bool { return !gone(n) })
-	s.committed = slices.DeleteFunc(l.committed, gone)
+	s.committed = slices.DeleteFunc(l.committed, func(n int) bool { return hidden[n] })
 	return s, nil
 }
 
@@ -113,7 +135,8 @@ func (r *Registry) readCommitted(ctx context.Context, model string, number int) 
 	return v.Version, err
 }
 
-// Models returns the names of the models that have a version, ascending.
+// Models returns the names of the models that have a version, or may have one, since a mark of deletion is damaged;
+// ascending.
 func (r *Registry) Models(ctx context.Context) ([]string, error) {
 	var names, models []string
 	err := r.listNames(ctx, modelsDir, func(object string) {
@@ -128,10 +151,10 @@ func (r *Registry) Models(ctx context.Context) ([]string, error) {
 	slices.Sort(names)
 	for _, model := range names {
 		n, err := r.findNewest(ctx, model)
-		if err != nil {
+		if err != nil && !problem.Is(err, problem.Damaged) {
 			return nil, err
 		}
-		if n > 0 {
+		if n > 0 || err != nil {
 			models = append(models, model)
 		}
 	}
@@ -147,8 +170,8 @@ func (r *Registry) Numbers(ctx context.Context, model string) ([]int, error) {
 	return s.committed, err
 }
 
-// Versions returns all versions of a model, ascending. If some cannot be read, the others are returned with an error
-// that names these. A model without versions is not found.
+// Versions returns all versions of a model, ascending. If some cannot be read, or it cannot be told whether they were
+// deleted, the others are returned with an error that names these. A model without versions is not found.
 func (r *Registry) Versions(ctx context.Context, model string) ([]Version, error) {
 	if err := checkModel(model); err != nil {
 		return nil, err
@@ -157,12 +180,13 @@ func (r *Registry) Versions(ctx context.Context, model string) ([]Version, error
 	if err != nil {
 		return nil, err
 	}
-	if len(s.committed) == 0 {
+	if len(s.committed) == 0 && s.damaged == nil {
 		return nil, r.noModel(ctx, model)
 	}
-	return readAll(ctx, s.committed, func(ctx context.Context, n int) (Version, error) {
+	versions, err := readAll(ctx, s.committed, func(ctx context.Context, n int) (Version, error) {
 		return r.readCommitted(ctx, model, n)
 	})
+	return versions, errors.Join(err, s.damaged)
 }
 
 // readAll reads objects in parallel and returns the readable ones in order, with the errors of the others.
@@ -244,7 +268,7 @@ func (r *Registry) readVersion(ctx context.Context, model string, number int) (V
 		return Version{}, err
 	}
 	if len(s.committed) == 0 {
-		return Version{}, r.noModel(ctx, model)
+		return Version{}, cmp.Or(s.damaged, r.noModel(ctx, model))
 	}
 	hint := fmt.Sprintf(" of %s (its versions are %s)", model, formatRanges(s.committed))
 	return Version{}, missing("version", strconv.Itoa(number), hint)

@@ -233,6 +233,89 @@ func TestAStoreThatFailsRemovesNoChampion(t *testing.T) {
 	}
 }
 
+// TestNoWithdrawnDeletionGivesFilesAway: the deletion of version 1 was withdrawn, since it was made the champion
+// meanwhile. Whether the mark that says so is damaged or the store does not give it, none of the version's objects is
+// listed as one that may be removed, and listing the versions is an error. If the store fails, so are the numbers and
+// the newest version; a damaged mark hides only its own version, the others are listed.
+func TestNoWithdrawnDeletionGivesFilesAway(t *testing.T) {
+	for _, damaged := range []bool{true, false} {
+		s, calm := chained(t)
+		m := meanwhile(s, "deleted.json", false, func() {
+			must.Get(calm.Promote(t.Context(), "ctr", 1, registry.Expect{Version: 3}, act(4, "back")))(t)
+		})
+		if err := registry.New(m).Delete(t.Context(), "ctr", 1, act(4, "room")); !problem.Is(err, problem.Conflict) {
+			t.Fatalf("deleting what is promoted meanwhile: got error %v, want one of kind Conflict", err)
+		}
+		if left, err := calm.Leftover(t.Context(), "ctr"); len(left) > 0 || err != nil {
+			t.Fatalf("after a withdrawn deletion %q may be removed, error %v; want nothing", left, err)
+		}
+
+		mark := "registry/ctr/versions/1/deleted.json"
+		r := registry.New(blobtest.Before(s, blobtest.Open, func(_ context.Context, name string) error {
+			if name == mark {
+				return errRefused
+			}
+			return nil
+		}))
+		if damaged {
+			overwrite(t, s, mark, "cut off")
+			r = calm
+		}
+		if left, err := r.Leftover(t.Context(), "ctr"); len(left) > 0 || !damaged && !errors.Is(err, errRefused) {
+			t.Errorf("damaged %t: %q may be removed, error %v; want no object of the champion", damaged, left, err)
+		}
+		versions, err := r.Versions(t.Context(), "ctr")
+		if damaged && (len(versions) != 2 || !problem.Is(err, problem.Damaged)) ||
+			!damaged && !errors.Is(err, errRefused) {
+			t.Errorf("damaged %t: %d versions are listed with error %v; want 2 with one about damage, else errRefused",
+				damaged, len(versions), err)
+		}
+		if n, err := r.Numbers(t.Context(), "ctr"); (len(n) == 2) != damaged || (err == nil) != damaged {
+			t.Errorf("damaged %t: numbers %v, error %v; want 2 and 3, and an error only of the store", damaged, n, err)
+		}
+	}
+}
+
+// TestTheOnlyVersionMayBeDeleted: of a model's only version the mark of deletion is damaged, or the store does not give
+// it. The model is still listed, or the store's error returned; it is not said that there is no such model.
+func TestTheOnlyVersionMayBeDeleted(t *testing.T) {
+	s := blob.Memory()
+	calm := registry.New(s)
+	register(t, calm, "ctr", "a")
+	must.Do(t, calm.Delete(t.Context(), "ctr", 1, act(1, "room")))
+	mark := "registry/ctr/versions/1/deleted.json"
+	failing := registry.New(blobtest.Before(s, blobtest.Open, func(_ context.Context, name string) error {
+		if name == mark {
+			return errRefused
+		}
+		return nil
+	}))
+	_, err := failing.Models(t.Context())
+	_, err2 := failing.Get(t.Context(), "ctr", "latest")
+	if !errors.Is(err, errRefused) || !errors.Is(err2, errRefused) {
+		t.Errorf("over a store that fails, models are listed with error %v, the newest version read with %v; want "+
+			"errRefused", err, err2)
+	}
+
+	overwrite(t, s, mark, "cut off")
+	models, err := calm.Models(t.Context())
+	if err != nil || !slices.Equal(models, []string{"ctr"}) {
+		t.Errorf("listed models %q, error %v; want ctr, which may have a version", models, err)
+	}
+	for name, err := range map[string]error{
+		"latest": third(calm.Get(t.Context(), "ctr", "latest")),
+		"7":      third(calm.Get(t.Context(), "ctr", "7")),
+		"all":    third(calm.Versions(t.Context(), "ctr")),
+	} {
+		if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), mark) {
+			t.Errorf("%s: got error %v, want one about the damaged mark", name, err)
+		}
+	}
+	if _, err := calm.Alias(t.Context(), "ctr", registry.Champion); !problem.Is(err, problem.NotFound) {
+		t.Errorf("the champion: got error %v, want one of kind NotFound: there is no alias", err)
+	}
+}
+
 // meanwhile returns store s, which calls do once: just before, or with after just after, the first write of an object
 // whose name contains part.
 func meanwhile(s blob.Store, part string, after bool, do func()) blob.Store {

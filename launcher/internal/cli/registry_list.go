@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -85,11 +86,11 @@ func listModels(ctx context.Context, w *Setup) error {
 }
 
 // listVersions prints a model's versions, newest first. Their metrics and standard errors lie in files of their own, so
-// these are read several at once.
+// these are read several at once. If some versions cannot be read, the others are printed before that error.
 func listVersions(ctx context.Context, w *Setup, model string) error {
-	versions, err := w.registry.Versions(ctx, model)
-	if err != nil {
-		return err
+	versions, damaged := w.registry.Versions(ctx, model)
+	if len(versions) == 0 {
+		return damaged
 	}
 	slices.Reverse(versions) // newest first
 	aliases, err := w.registry.Aliases(ctx, model)
@@ -107,7 +108,8 @@ func listVersions(ctx context.Context, w *Setup, model string) error {
 		})
 	}
 	_ = g.Wait() // none fails
-	return w.print(listed, func() { w.screen().Versions(listed, w.Now()) })
+	err = w.print(listed, func() { w.screen().Versions(listed, w.Now()) })
+	return cmp.Or(err, damaged)
 }
 
 // chosenBy returns the metric by which a version's sweep has chosen it, and its standard error on test. Both are in the

@@ -482,4 +482,14 @@ func TestListAcrossNights(t *testing.T) {
 	if at := strings.Index(out, "2026-11-19"); at < 0 || at > strings.Index(out, "canary champion") {
 		t.Errorf("got\n%s\nwant the newest night, 2026-11-19, before the champion", out)
 	}
+
+	// A version that cannot be read hides no other.
+	must.Get(w.buckets["registry"].Put(t.Context(), "registry/ctr/versions/1/version.json", blob.Any,
+		strings.NewReader("cut off")))(t)
+	code, out, errOut := w.run("registry", "list", "ctr")
+	if code != sweep.ExitInput || !strings.Contains(out, "2026-11-19") ||
+		!strings.Contains(errOut, "registry/ctr/versions/1/version.json is damaged") {
+		t.Errorf("listed with a damaged version: ended with %d\n%s\n%s\nwant %d, the others and what is damaged", code,
+			out, errOut, sweep.ExitInput)
+	}
 }
