@@ -31,9 +31,9 @@ func Rungs(lowest, highest, eta int) []int {
 	return rungs
 }
 
-// RungsOf returns the rungs at which a trial of a plan is compared, ascending. Under hyperband they are those of the
-// trial's bracket, under the other rules all. Bracket b skips the first b rungs, so its trials are stopped later and
-// cost more; it gets fewer trials in return.
+// RungsOf returns the rungs at which a trial of a plan with search.stop is compared, ascending. Under hyperband they
+// are those of the trial's bracket, under the other rules all. Bracket b skips the first b rungs, so its trials are
+// stopped later and cost more; it gets fewer trials in return.
 func RungsOf(p *sweep.Plan, trial int) []int {
 	rungs := p.Spec.Search.Stop.Rungs
 	return rungs[min(bracketOf(p, trial), len(rungs)):]

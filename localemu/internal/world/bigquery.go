@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -24,7 +25,9 @@ type warehouse struct {
 }
 
 var (
-	selects = regexp.MustCompile("(?is)^\\s*SELECT\\s+\\*\\s+FROM\\s+`([^./`]+)\\.([^./`]+)\\.([^./`]+)`\\s*$")
+	// A name has no character that matches others in filepath.Glob, so a wildcard table is no table here.
+	selects = regexp.MustCompile("(?is)^\\s*SELECT\\s+\\*\\s+FROM\\s+`([^./`*?[\\\\]+)\\.([^./`*?[\\\\]+)\\." +
+		"([^./`*?[\\\\]+)`\\s*$")
 	exports = regexp.MustCompile(`(?is)^EXPORT DATA OPTIONS\(uri='gs://([^/']+)/([^']*)\*\.parquet', ` +
 		`format='PARQUET', overwrite=true\) AS\s(.*)$`)
 )
@@ -34,9 +37,11 @@ var (
 // and is not a dry run, the table's files are copied to the bucket before the answer.
 func (q *warehouse) insert(r *http.Request) (any, error) {
 	var job bq.Job
-	err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&job)
-	if err != nil || job.Configuration == nil || job.Configuration.Query == nil {
-		return nil, httpjson.Errorf(http.StatusBadRequest, "no query: %v", err)
+	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&job); err != nil {
+		return nil, httpjson.Errorf(http.StatusBadRequest, "not a job: %v", err)
+	}
+	if job.Configuration == nil || job.Configuration.Query == nil {
+		return nil, httpjson.Errorf(http.StatusBadRequest, "a job without a query")
 	}
 	statement := job.Configuration.Query.Query
 	export := exports.FindStringSubmatch(statement)
@@ -86,7 +91,7 @@ func (q *warehouse) uploadFile(r *http.Request, file, bucket, object string) err
 	}
 	defer f.Close()
 	put, err := http.NewRequestWithContext(r.Context(), http.MethodPost, "http://"+q.storage+"/upload/storage/v1/b/"+
-		bucket+"/o?uploadType=media&name="+object, f)
+		bucket+"/o?uploadType=media&name="+url.QueryEscape(object), f)
 	if err != nil {
 		return err
 	}

@@ -219,7 +219,8 @@ func TestQuotaOfTheProject(t *testing.T) {
 }
 
 // TestBigQuery: the adapter for BigQuery finds a table, a folder of Parquet files in the data folder, with its size,
-// and exports it to a bucket. Other statements and tables that are not there have errors of their own kinds.
+// and exports it to a bucket, whatever the prefix. Other statements, such as those of several tables, and tables that
+// are not there have errors of their own kinds.
 func TestBigQuery(t *testing.T) {
 	data := t.TempDir()
 	folder := filepath.Join(data, "bigquery", "ads-1", "events", "clicks")
@@ -234,14 +235,18 @@ func TestBigQuery(t *testing.T) {
 	if err != nil || bytes != 4 || identity == "" {
 		t.Errorf("looking says %d bytes, identity %q, %v; expected the file's 4", bytes, identity, err)
 	}
-	must.Do(t, c.Export(t.Context(), "e", query, "gs://coppice-datasets/exports/e/*.parquet"))
-	have, err := os.ReadFile(filepath.Join(data, "gcs", "coppice-datasets", "exports", "e", "000000000000.parquet"))
-	if err != nil || string(have) != "rows" {
-		t.Errorf("the bucket has %q, %v; expected the table's file", have, err)
+	for i, prefix := range []string{"e", "e+f"} {
+		must.Do(t, c.Export(t.Context(), fmt.Sprint("e", i), query, "gs://coppice-datasets/exports/"+prefix+"/*.parquet"))
+		have, err := os.ReadFile(filepath.Join(data, "gcs", "coppice-datasets", "exports", prefix,
+			"000000000000.parquet"))
+		if err != nil || string(have) != "rows" {
+			t.Errorf("exports/%s of the bucket has %q, %v; expected the table's file", prefix, have, err)
+		}
 	}
 
 	for query, kind := range map[string]problem.Kind{"SELECT 1": problem.Input,
-		"SELECT * FROM `ads-1.events.none`": problem.NotFound, "SELECT * FROM `../../etc`": problem.Input} {
+		"SELECT * FROM `ads-1.events.none`": problem.NotFound, "SELECT * FROM `../../etc`": problem.Input,
+		"SELECT * FROM `ads-1.events.click*`": problem.Input} { // the tables whose names begin so
 		if _, _, err := c.Look(t.Context(), query); !problem.Is(err, kind) {
 			t.Errorf("%s: %v, expected an error of the kind %v", query, err, kind)
 		}
