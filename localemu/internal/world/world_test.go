@@ -235,8 +235,8 @@ func TestBigQuery(t *testing.T) {
 	if err != nil || bytes != 4 || identity == "" {
 		t.Errorf("looking says %d bytes, identity %q, %v; expected the file's 4", bytes, identity, err)
 	}
-	for i, prefix := range []string{"e", "e+f"} {
-		must.Do(t, c.Export(t.Context(), fmt.Sprint("e", i), query, "gs://coppice-datasets/exports/"+prefix+"/*.parquet"))
+	for id, prefix := range map[string]string{"first": "e", "second": "e+f"} {
+		must.Do(t, c.Export(t.Context(), id, query, "gs://coppice-datasets/exports/"+prefix+"/*.parquet"))
 		have, err := os.ReadFile(filepath.Join(data, "gcs", "coppice-datasets", "exports", prefix,
 			"000000000000.parquet"))
 		if err != nil || string(have) != "rows" {
