@@ -70,9 +70,9 @@ func TestTableHasNoWideRights(t *testing.T) {
 // the table that gives one of them to anybody else fails here.
 func TestNobodyElseMay(t *testing.T) {
 	table := load(t)
-	for _, never := range []struct {
+	for _, row := range []struct {
 		permission, resource string
-		but                  []string
+		holders              []string // the identities that have it
 	}{
 		{"storage.objects.create", DatasetsBucket, []string{Launcher, Stager, "cleaner"}},
 		{"storage.objects.delete", DatasetsBucket, []string{Launcher, Stager, "cleaner"}},
@@ -112,13 +112,13 @@ func TestNobodyElseMay(t *testing.T) {
 	} {
 		var may []string
 		for name := range table.Identities {
-			if table.Check(name, never.resource, never.permission) == nil {
+			if table.Check(name, row.resource, row.permission) == nil {
 				may = append(may, name)
 			}
 		}
 		slices.Sort(may)
-		if want := slices.Sorted(slices.Values(never.but)); !slices.Equal(may, want) {
-			t.Errorf("%s on %s: got the identities %q, want %q", never.permission, never.resource, may, want)
+		if want := slices.Sorted(slices.Values(row.holders)); !slices.Equal(may, want) {
+			t.Errorf("%s on %s: got the identities %q, want %q", row.permission, row.resource, may, want)
 		}
 	}
 }
@@ -271,8 +271,8 @@ var reads = map[string][]string{
 // calls, writes and reads, and permits deleting only where the program overwrites objects.
 func TestTableCoversTheCalls(t *testing.T) {
 	table := load(t)
-	// must reports an error unless the table gives the identity this permission.
-	must := func(identity, resource, permission, why string) {
+	// require reports an error unless the table gives the identity this permission.
+	require := func(identity, resource, permission, why string) {
 		t.Helper()
 		if err := table.Check(identity, resource, permission); err != nil {
 			t.Errorf("%s: %v, expected that %s may use %s on %s", why, err, identity, permission, resource)
@@ -290,7 +290,7 @@ func TestTableCoversTheCalls(t *testing.T) {
 				for _, resource := range resources {
 					for _, p := range c.needs {
 						if makes {
-							must(identity, resource, p, adapter+" "+c.method)
+							require(identity, resource, p, adapter+" "+c.method)
 						}
 					}
 				}
@@ -306,30 +306,30 @@ func TestTableCoversTheCalls(t *testing.T) {
 					place, err)
 			}
 		}
-		must(w.identity, w.bucket, "storage.objects.create", w.where)
+		require(w.identity, w.bucket, "storage.objects.create", w.where)
 		if err := table.Check(w.identity, w.bucket, "storage.objects.delete"); (err == nil) != w.overwrites {
 			t.Errorf("%s: overwrites %t, may delete %t; want both or none", w.where, w.overwrites, err == nil)
 		}
 	}
 	for _, bucket := range []string{DatasetsBucket, SweepsBucket} {
 		for _, p := range []string{"storage.objects.get", "storage.objects.list", "storage.objects.delete"} {
-			must("cleaner", bucket, p, "launcher/internal/clean/remove.go: Look and Remove")
+			require("cleaner", bucket, p, "launcher/internal/clean/remove.go: Look and Remove")
 		}
 	}
-	must("cleaner", DatasetsBucket, "storage.objects.create", "launcher/internal/clean/remove.go: lookAgain, write")
-	must("cleaner", RegistryBucket, "storage.objects.get", "launcher/internal/clean/clean.go: what is promoted")
+	require("cleaner", DatasetsBucket, "storage.objects.create", "launcher/internal/clean/remove.go: lookAgain, write")
+	require("cleaner", RegistryBucket, "storage.objects.get", "launcher/internal/clean/clean.go: what is promoted")
 	for account, resource := range map[string]string{Task: TaskAccount, Stager: StagerAccount} {
-		must(Launcher, resource, "iam.serviceAccounts.actAs", "CreateJob for a job that runs as this account")
+		require(Launcher, resource, "iam.serviceAccounts.actAs", "CreateJob for a job that runs as this account")
 		// Not the programs but what carries them.
-		must(account, Project, "batch.states.report", "Batch's agent on the machine")
-		must(account, Project, "logging.logEntries.create", "the job's logs policy")
-		must(account, Images, "artifactregistry.repositories.downloadArtifacts", "the machine pulls the image")
+		require(account, Project, "batch.states.report", "Batch's agent on the machine")
+		require(account, Project, "logging.logEntries.create", "the job's logs policy")
+		require(account, Images, "artifactregistry.repositories.downloadArtifacts", "the machine pulls the image")
 	}
 	for _, identity := range []string{Launcher, Aggregator} {
-		must(identity, VerdictsTopic, "pubsub.topics.publish", "verdicts: Publish in its wire.go")
-		must(identity, Webhook, "secretmanager.versions.access", "Cloud Run puts the secret into its environment")
+		require(identity, VerdictsTopic, "pubsub.topics.publish", "verdicts: Publish in its wire.go")
+		require(identity, Webhook, "secretmanager.versions.access", "Cloud Run puts the secret into its environment")
 	}
-	must(Task, JobsTopic, "pubsub.topics.publish", "the notifications of a sweep's job; a staging asks for none")
+	require(Task, JobsTopic, "pubsub.topics.publish", "the notifications of a sweep's job; a staging asks for none")
 }
 
 // libraries are the calls of a client library in an adapter that reach the service. Everything else that the adapters

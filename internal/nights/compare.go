@@ -246,7 +246,7 @@ func (u usual) atMost(format string) string {
 }
 
 // tolerance returns a factor, at least 1, for limits: they are wider while few nights are known, since the range of a
-// few nights is narrower than the usual one.
+// few nights is narrower than the usual one. From five nights on they are as they stand at the constants.
 func (u usual) tolerance() float64 {
 	switch {
 	case u.nights >= 5:

@@ -13,7 +13,7 @@ func TestEqualParts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rows  []int // by bin
 		want  []int // bins by run
-		tenth []int
+		tenth []int // the last tenth of all rows that is complete at the end of each run
 	}{
 		"ten bins": {[]int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
 			[]int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},

@@ -198,7 +198,7 @@ func TestNothingIsDroppedForABadOne(t *testing.T) {
 		k.took = 0
 		k.Offer(t.Context(), c)
 	}
-	good := func() {
+	checkGood := func() {
 		t.Helper()
 		got := slices.DeleteFunc(rounds(t, place), func(r int) bool { return r < 0 })
 		if !slices.Equal(got, []int{2, 3}) {
@@ -208,21 +208,21 @@ func TestNothingIsDroppedForABadOne(t *testing.T) {
 
 	// The store changes a bit of what it is given, then it has no room, and then it is well again.
 	store.Writes = func(_ string, b []byte) ([]byte, error) {
-		if len(b) > 0 {
-			b[9] ^= 1
+		if len(b) > 0 { // to drop a checkpoint is to write an empty object
+			b[9] ^= 1 // any byte would do
 		}
 		return b, nil
 	}
 	k.took = 0
 	k.Offer(t.Context(), all[4])
-	good()
+	checkGood()
 	if !strings.Contains(log.String(), "checksum") {
 		t.Errorf("the log has no word of the checksum: %s", log)
 	}
 	store.Writes = func(string, []byte) ([]byte, error) { return nil, errors.New("no room") }
 	k.took = 0
 	k.Offer(t.Context(), all[5])
-	good()
+	checkGood()
 	if !strings.Contains(log.String(), "no room") {
 		t.Errorf("the log has no word of the lack of room: %s", log)
 	}

@@ -114,8 +114,8 @@ func (w *world) way(t *testing.T, trials *sweepstore.Trials, trial int) (last *s
 	return last, paused
 }
 
-// TestTrialsBehindAreStopped: with every rule, of nine trials that one task trains from the best to the worst, some are
-// stopped at a rung and at least one is done, all as their rungs' records say.
+// TestTrialsBehindAreStopped: with every rule, of nine trials that one task trains from the best to the worst, at least
+// two are stopped at a rung and at least one is done, all as their rungs' records say.
 func TestTrialsBehindAreStopped(t *testing.T) {
 	for _, rule := range sweep.StopRules() {
 		t.Run(rule, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestTrialsBehindAreStopped(t *testing.T) {
 			stopped, done := w.stopped(t, true)
 			t.Logf("%d stopped, %d done", stopped, done)
 			if stopped < 2 || done < 1 {
-				t.Errorf("%d trials were stopped and %d are done; want some of both", stopped, done)
+				t.Errorf("%d trials were stopped and %d are done; want two and one at least", stopped, done)
 			}
 		})
 	}
@@ -418,14 +418,14 @@ func bySamples(p *sweep.Plan) {
 	p.Spec.Search.Stop.By, p.Spec.Search.Stop.OneIn, p.Spec.Search.Stop.Rungs = sweep.ByRows, 4, []int{6}
 }
 
-// TestTrialsBehindOnSamplesAreStopped: of nine trials that are compared on samples some are stopped and some done, as
-// the records say, and the reason of a stopped one names the sample.
+// TestTrialsBehindOnSamplesAreStopped: of nine trials that are compared on samples at least two are stopped and one is
+// done, as the records say, and the reason of a stopped one names the sample.
 func TestTrialsBehindOnSamplesAreStopped(t *testing.T) {
 	w := newWorld(t, 9, bySamples)
 	w.run(t, 0)
 	stopped, done := w.stopped(t, false) // a trial that is stopped has grown no tree on all rows, so it has no curve
 	if stopped < 2 || done < 1 {
-		t.Errorf("%d trials were stopped and %d are done; want some of both", stopped, done)
+		t.Errorf("%d trials were stopped and %d are done; want two and one at least", stopped, done)
 	}
 	for i := range w.plan.Trials {
 		if r := w.result(t, i); r.Status == sweep.StatusStopped && !strings.HasPrefix(r.Reason, "on one row in 4: ") {

@@ -72,7 +72,7 @@ func (w *Worker) trainClaimed(ctx context.Context, claim *sweep.Claim) error {
 	// A reader of the result must find the curve, so it is written before. If there is no result, the claim is released
 	// first: other tasks wait for that.
 	if e.why == protocol.NoReason {
-		hurry, cancel := outlive(ctx, curveFor)
+		hurry, cancel := outlive(ctx, curveFor) // ends with ctx, but for half a second
 		w.writeCurve(hurry, t.pulse)
 		cancel()
 		return w.finish(ctx, e)
@@ -444,10 +444,11 @@ func (w *Worker) score(model *gbt.Model, threads int) (*modelFiles, error) {
 // ended the trial for good, with a model or without one. err is the error of the training, told is that of the task's
 // context, which ends when the machine is taken away, and cause is why the trial's context was cancelled.
 //
-// Several reasons may hold at once, and the first one counts. A machine that is taken away has no time for anything
-// else. A trial that another task has taken or ended needs nothing from this one. After a failure of the store or of
-// the disk's copy another task has to train the trial, unless the sweep wants no more results. What is left is a trial
-// that waits at a rung.
+// A training without an error has made a model, which counts whatever has happened meanwhile. Otherwise several reasons
+// may hold at once, and the first one counts. A machine that is taken away has no time for anything else. A trial that
+// another task has taken or ended needs nothing from this one. After a failure of the store or of the disk's copy
+// another task has to train the trial, unless the sweep wants no more results. What is left is a trial that waits at a
+// rung.
 func classify(err, told, cause error) (protocol.Why, error) {
 	paused := new(pausedError)
 	switch {
