@@ -262,14 +262,15 @@ func TestNoKeysAndNobodyIsEverybody(t *testing.T) {
 	if err != nil || read < 20 {
 		t.Fatalf("%d files read, want at least 20: %v", read, err)
 	}
-	for why, example := range map[string]string{
+	examples := map[string]string{
 		"a service account's key: workload identity only": `resource "google_service_account_key" "x" {}`,
 		"credentials from a file: Terraform uses the operator's login": "provider \"google\" {\n  credentials = " +
 			"file(\"key.json\")\n}",
 		"everybody":         `member = "allUsers"`,
 		"a check taken off": "invoker_iam_disabled = true",
-	} {
-		if !forbidden[why].MatchString(example) {
+	}
+	for why, pattern := range forbidden {
+		if example := examples[why]; !pattern.MatchString(example) {
 			t.Errorf("%s: the rule does not match %q, want it to", why, example)
 		}
 	}

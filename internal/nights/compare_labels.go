@@ -314,10 +314,11 @@ func (c *comparison) checkClasses() {
 //
 // or if the change from the expected mean is beyond
 //
-//	doubt x rateFall (or rateRise, if it is a rise) + rateUsual x usual error
+//	doubt x floor (or rateRise, if it is a rise) + rateUsual x usual error
 //
-// where doubt is above 1 while few nights are known, and the usual error is how far such expectations were off. It is
-// also blocked if a model that believes a wrong mean would lose too much, or if negative rows seem to be missing.
+// where doubt is above 1 while few nights are known, the usual error is how far such expectations were off, and floor
+// is rateFall, or rateUnsure while that is not known well (expectedRate). It is also blocked if a model that believes a
+// wrong mean would lose too much, or if negative rows seem to be missing.
 func (c *comparison) checkRate() {
 	// Leave out the doubted night, here only.
 	if n := len(c.before) - 1; c.Doubted && n > 0 {

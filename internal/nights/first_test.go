@@ -75,7 +75,7 @@ func TestFirstNightSpeaksUp(t *testing.T) {
 		says string
 	}{
 		"nothing wrong": {table("", base), "", ""},
-		"a ninth of the rows of train also in test": {table("", func(i int) string {
+		"a ninth of the rows of test also in train": {table("", func(i int) string {
 			if i >= n*3/4 && i%9 == 0 {
 				return base(i - n*3/4)
 			}
@@ -301,16 +301,16 @@ func TestHonestWindows(t *testing.T) {
 
 // TestAWindowFillsWithALeak: from day 208 on, price gives away the label. In a window of 14 days it explains a little
 // more each night, so that no night differs much from the one before. A night must still be blocked for the leak before
-// half of the window has it, and none before day 208.
+// half of the window has it, and none of the eight nights before day 208.
 func TestAWindowFillsWithALeak(t *testing.T) {
 	const days, first = 14, 208
 	var before []*nights.Profile
 	for day := first - 8; day < first+days/2; day++ {
 		table := window(days, day)
 		for i, row := range table.Rows {
-			rowsDay := day - days + 1 + i/15 // a day has fifteen rows
-			if clicked := row[5] == "1"; rowsDay >= first && clicked {
-				row[4] = "0.5" // the price
+			// Column 4 is the price, 5 the label, and a day has fifteen rows.
+			if rowsDay := day - days + 1 + i/15; rowsDay >= first && row[5] == "1" {
+				row[4] = "0.5"
 			}
 		}
 		n := must.Get(stage(t, table, before))(t)

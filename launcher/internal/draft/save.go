@@ -155,32 +155,30 @@ func (d *Draft) writeSweepSpec(q Request, objective string, trials int, s *seen)
 	}
 
 	// Which configuration comes first.
-	// ids says that the table has a feature of ids. If it does, first and second change places below.
-	first, second := ofNumbers, ofIDs
-	if n := s.label.present; objective == binaryObjective && n >= fewRows && n < manyRows {
-		first = ofFewNumbers
-	}
+	labelled := s.label.present // rows
 	names := slices.Concat(q.Categorical, q.numbered)
+	// ids says that the table has a feature of ids.
 	ids := slices.ContainsFunc(s.columns, func(c *column) bool {
 		return c.Name != q.Label && c.Unreadable == "" && c.distinct.n() > manyLevels &&
 			(c.texts && !c.isTime() || slices.Contains(names, c.Name) || c.Dictionary)
 	})
-	// With several classes ofIDs comes first and ofClasses second, whether or not there are ids; with few rows
-	// ofFewOfClasses comes first.
-	if gbt.Classes(objective) {
-		first, ids = ofClasses, true
-		if s.label.present < fewRows {
-			first, second, ids = ofFewOfClasses, ofClasses, false
-		}
+	first, second := ofNumbers, ofIDs
+	if objective == binaryObjective && labelled >= fewRows && labelled < manyRows {
+		first = ofFewNumbers
+	}
+	switch {
+	case gbt.Classes(objective) && labelled < fewRows:
+		first, second = ofFewOfClasses, ofClasses
+	case gbt.Classes(objective): // whether or not there are ids
+		first, second = ofIDs, ofClasses
+	case ids:
+		first, second = second, first
 	}
 
 	// The default of 20 rows in a leaf would leave too few leaves.
-	if n := s.label.present; n < fewRows {
-		least := fmt.Sprintf(", min_data_in_leaf: %d}", max(1, n/leafShare))
+	if labelled < fewRows {
+		least := fmt.Sprintf(", min_data_in_leaf: %d}", max(1, labelled/leafShare))
 		first, second = strings.TrimSuffix(first, "}")+least, strings.TrimSuffix(second, "}")+least
-	}
-	if ids {
-		first, second = second, first
 	}
 
 	// Parameters that were given are not searched. If all are, there is one trial.
@@ -202,7 +200,7 @@ seed: %d
 early_stopping_rounds: %s
 params: %s
 `, d.Name, d.Name, d.Name, objective, optimised, trials, q.Seed, cmp.Or(q.rounds, "50"),
-		q.params(trees(q, objective, s.label.present)))
+		q.params(trees(q, objective, labelled)))
 	if trials == 1 {
 		fmt.Fprintf(&b, "search: {fixed: [%s]}\n", first)
 	} else {

@@ -38,8 +38,8 @@ func (w *world) fill(t *testing.T) (empty func()) {
 func TestADiskThatIsFull(t *testing.T) {
 	for name, tc := range map[string]struct {
 		then     func(w *world, empty func()) // what happens after five minutes
-		again    bool
-		from, to time.Duration
+		again    bool                         // the task ends with an error after which there is another attempt
+		from, to time.Duration                // when the task ends, from its start
 		trained  bool
 	}{
 		"it is emptied": {func(_ *world, empty func()) { empty() }, false, 5 * time.Minute, 7 * time.Minute, true},

@@ -185,6 +185,9 @@ func TestFoldsByGroup(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "has no groups") || !permanent(err) {
 		t.Errorf("folds by group of a dataset without groups: %v; want that it has none, for good", err)
 	}
+	if claims := w.claimsOf(t); len(claims) > 0 {
+		t.Errorf("folds by group of a dataset without groups: claimed %v, want no trial begun", claims)
+	}
 }
 
 // openFolds returns a change of a plan that leaves all configurations but the first open, each in four folds of which

@@ -220,11 +220,14 @@ func population(p *sweep.Plan) {
 // start at once, or one that is interrupted in every generation. Each member continues a model of the generation
 // before, and training its lineage again makes its model again: see members.
 func TestPopulation(t *testing.T) {
+	ways := []struct {
+		name  string
+		tasks int // that run to the end together; 0: attempts of one task, most of which are interrupted
+	}{{"one task", 1}, {"four tasks", 4}, {"interrupted", 0}}
 	var all []string
-	for _, way := range []string{"one task", "four tasks", "interrupted"} {
+	for _, way := range ways {
 		w := newWorld(t, 15, population)
-		switch way {
-		case "interrupted":
+		if way.tasks == 0 {
 			// Four attempts lose their machines, each when it has decided one of these trials: two in the first
 			// generation, trials 0 to 4, and one in each later one. Attempt 9 ends the sweep; any number above 3 would
 			// do.
@@ -234,24 +237,23 @@ func TestPopulation(t *testing.T) {
 			worker := w.worker(0)
 			worker.Attempt = 9
 			runs(t, worker)
-		default:
-			var wg sync.WaitGroup
-			for task := range map[string]int{"one task": 1, "four tasks": 4}[way] {
-				wg.Go(func() {
-					if err := w.worker(task).Run(t.Context()); err != nil {
-						t.Errorf("%s: task %d: %v", way, task, err)
-					}
-				})
-			}
-			wg.Wait()
 		}
 
-		all = append(all, w.members(t, way))
+		var wg sync.WaitGroup
+		for task := range way.tasks {
+			wg.Go(func() {
+				if err := w.worker(task).Run(t.Context()); err != nil {
+					t.Errorf("%s: task %d: %v", way.name, task, err)
+				}
+			})
+		}
+		wg.Wait()
+		all = append(all, w.members(t, way.name))
 	}
 	for i, text := range all[1:] {
 		if text != all[0] {
-			t.Errorf("one task comes to the population\n%.1500s\nand way %d to\n%.1500s\nwant the same", all[0], i+1,
-				text)
+			t.Errorf("one task comes to the population\n%.1500s\nand %q comes to\n%.1500s\nwant the same", all[0],
+				ways[i+1].name, text)
 		}
 	}
 }

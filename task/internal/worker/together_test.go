@@ -17,8 +17,8 @@ import (
 	"coppice/internal/team"
 )
 
-// finally plans two trials and a final training by so many machines, with 150 trees, so that it takes a while. changes
-// edit the options of the table or the plan; each is called for both.
+// finally plans trials 0 and 1 and, as trial 2, a final training by so many machines, with 150 trees, so that it takes
+// a while. changes edit the options of the table or the plan; each is called for both.
 func finally(t *testing.T, machines int, change ...func(*datasettest.Options, *sweep.Plan)) *world {
 	t.Helper()
 	o := datasettest.Options{Rows: 1500, Encodings: "{final: true}"}
@@ -148,7 +148,7 @@ func TestWhoHasRoom(t *testing.T) {
 func TestOneTaskOfAMachineTakesPart(t *testing.T) {
 	w := finally(t, 3)
 	a, b := w.on(t, 0), w.on(t, 1)
-	b.Scratch = a.Scratch
+	b.Scratch = a.Scratch // one machine
 	for _, k := range []*Worker{a, b} {
 		must.Do(t, k.open(t.Context()))
 	}
