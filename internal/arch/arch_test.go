@@ -362,7 +362,8 @@ func checkNames(t reporter, f goFile) {
 		if imp.Path.Value != `"coppice/internal/sweep"` {
 			continue
 		}
-		if contract = "sweep"; imp.Name != nil {
+		contract = "sweep"
+		if imp.Name != nil {
 			contract = imp.Name.Name
 		}
 	}

@@ -203,7 +203,8 @@ func simulateRungs(t *testing.T, store *blobtest.Counting, tasks, trials int) fl
 		now.known[sweepstore.RungKey{Step: now.step, Trial: now.trial}] = sweep.Reached{Step: now.step,
 			Trial: now.trial}
 		now.listed, reached = nil, reached+1
-		if now.step++; now.step > rungs {
+		now.step++
+		if now.step > rungs {
 			begin(e.task, e.at)
 			continue
 		}

@@ -140,12 +140,14 @@ func skewedTable(rows int) string {
 func TestMaxBinHoldsForStatistics(t *testing.T) {
 	long(t)
 	text := skewedTable(9000)
-	for name, order := range map[string]string{"by time": "{column: tick}", "random": "{copies: 2}"} {
-		statistics := map[string]string{"by time": "[rate, count, recency]", "random": "[rate, count]"}[name]
+	for name, encodings := range map[string]string{
+		"by time": "{order: {column: tick}, columns: {site: [rate, count, recency]}}",
+		"random":  "{order: {copies: 2}, columns: {site: [rate, count]}}",
+	} {
 		for _, most := range []int{2, 3, 15, 255} {
 			t.Run(fmt.Sprintf("%s, %d", name, most), func(t *testing.T) {
 				s := mustStage(t, fmt.Sprintf("label: y\nmax_bin: %d\nsplit: {by: column, column: part}\nencodings: "+
-					"{order: %s, columns: {site: %s}}\n", most, order, statistics), text)
+					"%s\n", most, encodings), text)
 				for i, f := range s.Manifest.Features {
 					if f.Bins > most {
 						t.Errorf("%s has %d bins, want at most %d", f.Name, f.Bins, most)
@@ -217,9 +219,12 @@ func TestClasses(t *testing.T) {
 					said += w.Column + ": " + w.Text
 				}
 			}
-			if want := map[string]string{
-				"spellings": `y: equal numbers are one class: "+1", "1", "1.0" all mean class 1`}[name]; said != want {
-				t.Errorf("staging says %q, want %q", said, want)
+			want := ""
+			if name == "spellings" {
+				want = `y: equal numbers are one class: "+1", "1", "1.0" all mean class 1`
+			}
+			if said != want {
+				t.Errorf("staging says %q of spellings, want %q", said, want)
 			}
 			if got := s.Manifest.Encoding().Classes; !slices.Equal(got, l.Classes) {
 				t.Errorf("the encoding names the classes %q, want %q", got, l.Classes)

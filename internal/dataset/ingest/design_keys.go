@@ -435,7 +435,8 @@ func (p *designer) findDelay(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	if delay = math.Round(delay); delay > 0 {
+	delay = math.Round(delay)
+	if delay > 0 {
 		p.out.delay, p.out.delayInfo = delay, &dataset.DelayInfo{Gain: gain}
 	}
 	return nil

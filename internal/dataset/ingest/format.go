@@ -78,7 +78,8 @@ func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates da
 			for i, name := range b.Names {
 				addTexts(seen[name], &b.Columns[i], markers)
 			}
-			if read += int64(b.Rows); read >= most {
+			read += int64(b.Rows)
+			if read >= most {
 				return errEnough
 			}
 			return nil

@@ -64,7 +64,7 @@ func TestFormats(t *testing.T) {
 		texts  []string
 		format dataset.Format
 		kind   dataset.Kind
-		least  float64 // the least value of the column; of dates, in seconds since 1970, which end 2003 or are in 1990
+		least  float64 // the least value of the column; of dates, in seconds since 1970
 		say    string  // part of a warning; "" for any or none
 	}{
 		"thousands":  {[]string{"1,234.50", "999", "12,345,678"}, "number", "numeric", 999, "are read as numbers"},
@@ -79,13 +79,14 @@ func TestFormats(t *testing.T) {
 		"short":      {[]string{"1,234", "999", "12,345"}, "", "categorical", 0, "or numbers with a decimal comma"},
 		"one comma": {[]string{"4,5", "1.234"}, "decimal_comma", "numeric", 4.5,
 			`such as "4,5" are read as numbers with a decimal comma, this one as 4.5;`},
-		"either":      {[]string{"1,234", "12,345"}, "", "categorical", 0, "or numbers with a decimal comma"},
-		"currencies":  {[]string{"$4.99", "4.99 €"}, "", "categorical", 0, ""},
-		"free":        {[]string{"$4.99", "0"}, "number", "numeric", 0, ""},
-		"half %":      {[]string{"12 %", "0.12"}, "", "categorical", 0, ""},
-		"ids":         {[]string{"24154600", "623049e6"}, "", "categorical", 0, ""},
-		"zips":        {[]string{"01234", "$5"}, "", "categorical", 0, ""},
-		"plain":       {[]string{"1.5", "2.25", "-3e-2"}, "", "numeric", -0.03, ""},
+		"either":     {[]string{"1,234", "12,345"}, "", "categorical", 0, "or numbers with a decimal comma"},
+		"currencies": {[]string{"$4.99", "4.99 €"}, "", "categorical", 0, ""},
+		"free":       {[]string{"$4.99", "0"}, "number", "numeric", 0, ""},
+		"half %":     {[]string{"12 %", "0.12"}, "", "categorical", 0, ""},
+		"ids":        {[]string{"24154600", "623049e6"}, "", "categorical", 0, ""},
+		"zips":       {[]string{"01234", "$5"}, "", "categorical", 0, ""},
+		"plain":      {[]string{"1.5", "2.25", "-3e-2"}, "", "numeric", -0.03, ""},
+		// The least dates of these are 2003-12-31, 23:00 on that day, and 1990-09-30.
 		"dmy":         {[]string{"10/03/2004", "31/12/2003"}, "dmy", "time", 1072828800, "dates with the day first"},
 		"mdy":         {[]string{"10/03/2004 0:00:00", "12/31/2003 11:00 PM"}, "mdy", "time", 1072911600, ""},
 		"dots":        {[]string{"30.09.1990", "01.02.1991"}, "dmy", "time", 654652800, ""},
@@ -142,17 +143,29 @@ func TestFormatsAreSaid(t *testing.T) {
 }
 
 // TestFormatsOfJSON: in JSON, a number has a decimal point even if the column's texts have a decimal comma; a text in
-// quotes is read as the column's texts. The last case has two rows, so that a batch has both.
+// quotes is read as the column's texts. That holds for a batch of either, and of both.
 func TestFormatsOfJSON(t *testing.T) {
 	s := mustStage(t, "label: y\ncsv: {delimiter: ;}\n", column("11,9", "1.234,5"))
 	encoder := must.Get(cell.NewEncoder(s.Manifest.Encoding(), nil))(t)
-	for text, want := range map[string]float64{`1.234`: 1.234, `"1.234"`: 1234, `1.234}` + "\n" + `{"x":"2,5"`: 1.234} {
-		tab := must.Get(table.Open([]table.File{writeFile(t, "t.jsonl", `{"z":"a"}`+"\n"+`{"x":`+text+"}\n")},
-			table.Options{Threads: 1}))(t)
+	for _, tc := range []struct {
+		cells []string // of x
+		want  []float64
+	}{
+		{[]string{`1.234`}, []float64{1.234}}, {[]string{`"1.234"`}, []float64{1234}},
+		{[]string{`1.234`, `"2,5"`}, []float64{1.234, 2.5}},
+	} {
+		lines := `{"z":"a"}` + "\n" // the column z has to be in the table
+		for _, cell := range tc.cells {
+			lines += `{"x":` + cell + "}\n"
+		}
+		tab := must.Get(table.Open([]table.File{writeFile(t, "t.jsonl", lines)}, table.Options{Threads: 1}))(t)
 		must.Do(t, tab.Read(context.Background(), encoder.Columns(), 9, func(b *table.Batch) error {
 			values, err := encoder.Encode(b, nil, nil, 1)
-			if err == nil && values[2] != want { // x of the second row, after x and z of the first
-				t.Errorf("%s is read as %v, expected %v", text, values[2], want)
+			for i, want := range tc.want {
+				// Each row has x and z, and the cells begin in the second row.
+				if got := values[2*(i+1)]; err == nil && got != want {
+					t.Errorf("%s of %q is read as %v, expected %v", tc.cells[i], tc.cells, got, want)
+				}
 			}
 			return err
 		}))
@@ -357,34 +370,33 @@ func TestTimesInTexts(t *testing.T) {
 	}
 }
 
-// TestOddLabels: a number far from all other labels, and a value that only one row has, get a warning. Each case is
-// named by its warning; it gives the label of row i of 297.
+// TestOddLabels: a number far from all other labels, and a value that only one row has, get a warning.
 func TestOddLabels(t *testing.T) {
-	for want, label := range map[string]func(i int) string{
-		"99 of 297 sampled labels are -999, and all others 1 to 98": func(i int) string {
+	for _, tc := range []struct {
+		spec  string
+		label func(i int) string // of row i of 297
+		want  string             // part of a warning
+	}{
+		// Every third row has -999. The others have 1 to 98, without the multiples of 3.
+		{"label: {column: y, kind: regression}\n", func(i int) string {
 			if i%3 == 0 {
 				return "-999"
 			}
 			return fmt.Sprint(i % 99)
-		},
-		`one row alone has "TOTAL"`: func(i int) string { // the last row
+		}, "99 of 297 sampled labels are -999, and all others 1 to 98"},
+		// The last row is the odd one.
+		{"label: {column: y, kind: classes}\n", func(i int) string {
 			if i == 296 {
 				return "TOTAL"
 			}
 			return []string{"a", "b"}[i%2]
-		},
-		`one row alone has "1"`: func(i int) string { return fmt.Sprint(i / 296) }, // the last row; all others have 0
+		}, `one row alone has "TOTAL"`},
+		{"label: y\n", func(i int) string { return fmt.Sprint(i / 296) }, `one row alone has "1"`},
 	} {
-		csv := csvOf("y,x", 297, func(i int) string { return fmt.Sprintf("%s,%d", label(i), i%7) })
-		kind := "label: y\n" // the spec for a binary label; the others have to be asked for
-		if strings.Contains(want, "99") {
-			kind = "label: {column: y, kind: regression}\n"
-		} else if strings.Contains(want, "TOTAL") {
-			kind = "label: {column: y, kind: classes}\n"
-		}
-		said := fmt.Sprint(mustStage(t, kind, csv).Manifest.About.Warnings)
-		if !strings.Contains(said, want) {
-			t.Errorf("said is %s\nexpected ... %s ...", said, want)
+		csv := csvOf("y,x", 297, func(i int) string { return fmt.Sprintf("%s,%d", tc.label(i), i%7) })
+		said := fmt.Sprint(mustStage(t, tc.spec, csv).Manifest.About.Warnings)
+		if !strings.Contains(said, tc.want) {
+			t.Errorf("%s: got the warnings %s, want ... %s ...", tc.spec, said, tc.want)
 		}
 	}
 }

@@ -93,7 +93,8 @@ func TestMemoryOfStatisticsDoesNotGrowWithRows(t *testing.T) {
 		file := idTable(t, rows)
 		calls, before := map[Phase]int{}, live()
 		s := stageFiles(t, idKeys(), []table.File{file}, Options{Threads: 2, Progress: func(p Progress) {
-			if calls[p.Phase]++; p.Phase != PhaseEncode || calls[p.Phase]%4 == 1 { // it is told of every block
+			calls[p.Phase]++
+			if p.Phase != PhaseEncode || calls[p.Phase]%4 == 1 { // the progress of encoding is told at every block
 				most = max(most, live()-before)
 			}
 		}})

@@ -310,7 +310,8 @@ func checkSource(t *testing.T, s *staged, enc *cell.Encoder, files []table.File,
 	// What is left is wrong, except for rows that staging left out.
 	thinned := 0
 	for bins, n := range counts {
-		if thinned -= min(n, 0); n > 0 || n < 0 && m.Thinned == 0 {
+		thinned += max(-n, 0) // rows of the source that the dataset has not
+		if n > 0 || n < 0 && m.Thinned == 0 {
 			t.Fatalf("the row of bins %v is in the dataset %d times more than in the source, want as often",
 				[]byte(bins), n)
 		}

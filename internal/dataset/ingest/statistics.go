@@ -232,7 +232,8 @@ func (s *statistics) finishFinal(ctx context.Context, writer *dataset.Writer, op
 	// The second set has the bins of the first, since one model reads both.
 	for _, made := range s.maker.Features() {
 		key := &s.finalKeys[made.Key]
-		if key.Bounds = maps.Clone(key.Bounds); key.Bounds == nil {
+		key.Bounds = maps.Clone(key.Bounds) // the map is that of the first set's key
+		if key.Bounds == nil {
 			key.Bounds = map[dataset.Derivation][]float64{}
 		}
 		key.Bounds[made.What] = made.Bounds

@@ -109,8 +109,11 @@ func (s shape) request(rows int) []byte {
 		_, cells := s.row(rng)
 		for i, cell := range cells {
 			sep := ", "
-			if i == 0 {
-				sep = map[bool]string{true: "{", false: ", {"}[r == 0]
+			switch {
+			case i == 0 && r == 0:
+				sep = "{"
+			case i == 0:
+				sep = ", {"
 			}
 			quote := ""
 			if i < s.ids {

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -114,7 +115,7 @@ func FuzzInstances(f *testing.F) {
 				case nil:
 					null = true
 				case bool:
-					value = map[bool]string{true: "true", false: "false"}[x]
+					value = strconv.FormatBool(x)
 				case json.Number:
 					value = x.String()
 				case string:
