@@ -58,7 +58,7 @@ var ceilings = map[string]int{
 	"internal/program/tables":      271,
 	"internal/protocol":            802,
 	"internal/random":              9,
-	"internal/registry":            1993,
+	"internal/registry":            1996,
 	"internal/scorer":              555,
 	"internal/search":              3351,
 	"internal/slurm":               517,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_438
+const maxLines = 89_441
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -157,7 +157,7 @@ func TestALaterStageComesToNoRung(t *testing.T) {
 		"one is trained":                 {[]int{0, 0, 1}, []Trial{{Paused: true}, {Made: 1}, {}}, false},
 		"no stages, one has not begun":   {nil, []Trial{{Paused: true}, {Paused: true}, {}}, false},
 		"the earlier stage has ended":    {[]int{0, 0, 1}, []Trial{{Ended: true}, {Ended: true}, {Paused: true}}, true},
-		"one ended, one has not begun":   {[]int{0, 0, 1}, []Trial{{Paused: true}, {}, {}}, false},
+		"one paused, two to come":        {[]int{0, 0, 1}, []Trial{{Paused: true}, {}, {}}, false},
 		"two later stages, both to come": {[]int{0, 1, 2}, []Trial{{Paused: true}, {}, {}}, true},
 	} {
 		s, _ := Task{Heartbeat: time.Second, Takeover: time.Minute, MaxDeaths: 5, Stages: tc.stages}.Begin()

@@ -143,8 +143,8 @@ func (r *Registry) Promote(ctx context.Context, model string, version int, expec
 }
 
 // Rollback points an alias at a version at which it pointed before. If to is 0, that is the one before the present one,
-// without those that were marked bad or deleted meanwhile; a second call leads to the one before that. Otherwise it is
-// version to.
+// without those that were marked bad, deleted or damaged meanwhile; a second call leads to the one before that.
+// Otherwise it is version to.
 //
 // If the alias is not in the expected state, the error is a *ConflictError. But if it has already been rolled back from
 // the expected version, to version to if that is given, it stays as it is and there is no error, so repeating the call
@@ -218,12 +218,15 @@ func (r *Registry) backTo(ctx context.Context, now Alias, to int) (int, error) {
 func (r *Registry) lastUsable(ctx context.Context, now Alias) (int, error) {
 	var passed []int
 	for last := len(now.Past) - 1; last >= 0; last-- {
+		// Past has the present version, too, if that was promoted, replaced and promoted again.
+		if now.Past[last] == now.Version {
+			continue
+		}
 		why, err := r.whyUnusable(ctx, now.Model, now.Past[last])
 		if err != nil {
 			return 0, err
 		}
-		// Past has the present version, too, if that was promoted, replaced and promoted again.
-		if why == nil && now.Past[last] != now.Version {
+		if why == nil {
 			return last, nil
 		}
 		passed = append(passed, now.Past[last])
@@ -232,14 +235,14 @@ func (r *Registry) lastUsable(ctx context.Context, now Alias) (int, error) {
 }
 
 // noPrevious returns the error about an alias without a version to roll back to. passed are the versions that were
-// skipped because they are marked bad or deleted.
+// skipped because they are marked bad, deleted or damaged.
 func noPrevious(now Alias, passed []int) error {
 	if len(passed) == 0 {
 		return problem.New(problem.NotFound,
 			"registry: %s of %s has no earlier version to return to; promote another one", now.Name, now.Model)
 	}
 	return problem.New(problem.NotFound, "registry: %s of %s cannot be rolled back: all versions where it was "+
-		"before (version %s) are marked bad or deleted; promote another one", now.Name, now.Model,
+		"before (version %s) are marked bad, deleted or damaged; promote another one", now.Name, now.Model,
 		formatRanges(passed))
 }
 

@@ -358,7 +358,8 @@ func agree(t *testing.T, r *registry.Registry, name string, promoted, deleted er
 }
 
 // TestDamagedVersions: an alias cannot be moved, or rolled back, to a version with a damaged file. Rolling back without
-// naming a version skips it.
+// naming a version skips it. If no version is left to go back to, the error names those where the alias was before, and
+// not the one where it is, although it was there before, too.
 func TestDamagedVersions(t *testing.T) {
 	s, r := chained(t)
 	ctx := t.Context()
@@ -374,5 +375,15 @@ func TestDamagedVersions(t *testing.T) {
 	a, err := r.Rollback(ctx, "ctr", registry.Champion, 0, registry.Expect{Version: 3}, act(6, "alarm"))
 	if err != nil || a.Version != 1 {
 		t.Errorf("rolled back from 3 over the damaged 2: %+v, %v; expected version 1", a, err)
+	}
+
+	// The champion was at 1, at 3 and is at 1 again.
+	must.Get(r.Promote(ctx, "ctr", 3, registry.Expect{Version: 1}, act(7, "back")))(t)
+	must.Get(r.Promote(ctx, "ctr", 1, registry.Expect{Version: 3}, act(8, "worse")))(t)
+	overwrite(t, s, "registry/ctr/versions/3/model.txt", "cut off")
+	if _, err := r.Rollback(ctx, "ctr", registry.Champion, 0, registry.Expect{Version: 1},
+		act(9, "alarm")); err == nil ||
+		!strings.Contains(err.Error(), "(version 3) are marked bad, deleted or damaged") {
+		t.Errorf("rolled back where only the damaged 3 was before: got error %v, want one about version 3 alone", err)
 	}
 }

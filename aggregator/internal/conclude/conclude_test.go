@@ -300,7 +300,7 @@ func TestRequirements(t *testing.T) {
 	}
 	contains(t, c.Rejected[0].Reason, "trees < 5")
 	if objects := state(t, w.models, ""); len(objects) != 0 {
-		t.Errorf("the registry has %v, want nothing", maps.Keys(objects))
+		t.Errorf("the registry has %q, want nothing", slices.Sorted(maps.Keys(objects)))
 	}
 }
 
