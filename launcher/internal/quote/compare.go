@@ -223,7 +223,7 @@ func (c *Comparison) shorten(own string) {
 	if len(c.Offers) <= maxOffers {
 		return
 	}
-	i := slices.IndexFunc(c.Offers, func(o Offer) bool { return o.Machine == own })
+	i := slices.IndexFunc(c.Offers, func(o Offer) bool { return o.Machine == own }) // -1 if no trial fits it
 	if i >= maxOffers {
 		c.Offers[maxOffers-1] = c.Offers[i]
 	}
@@ -291,7 +291,7 @@ func (c *Comparison) recommend(budget float64, reserve time.Duration, region str
 		c.Reason = fmt.Sprintf("the cheapest of these%s that is expected to finish within %s",
 			c.describeChoice(), within)
 		if budget > 0 {
-			c.Reason += fmt.Sprintf(" for at most %s, including the reserve for stopping in time", given(budget))
+			c.Reason += fmt.Sprintf(" for at most %s, including the reserve for stopping in time", formatBudget(budget))
 		}
 		return
 	}
@@ -300,7 +300,7 @@ func (c *Comparison) recommend(budget float64, reserve time.Duration, region str
 	if least := cheapestBy(inTime, required); least != nil {
 		c.Reason = fmt.Sprintf("none of these is expected to finish within %s for at most %s, including the "+
 			"reserve for stopping in time; %s needs a budget of %s",
-			within, given(budget), least, USD(roundUp(required(*least))))
+			within, formatBudget(budget), least, USD(roundUp(required(*least))))
 		return
 	}
 	fastest := cheapestBy(priced, func(o choice) float64 { return o.side.Hours.Expected })

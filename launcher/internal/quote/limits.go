@@ -14,6 +14,9 @@ import (
 // error, at its line of the spec, if even the training alone exceeds it at the fast end of the measured speeds; that of
 // a trial if all trials do, or the refit. A limit that is expected to be exceeded is a note. Both say which limit would
 // do. Where the spec has search.stop, another note says what is assumed of it. With an error there are no notes.
+//
+// Times are quoted as if every tree were grown. Early stopping may end any trial long before that, so with it nothing
+// is sure, and what would be an error is a note.
 func (q *Estimator) checkLimits(w *work, offer *Offer) (notes []string, err error) {
 	s := &q.Plan.Spec
 	hours := offer.Side(*q.Plan.Spec.Machine.Spot).Hours
@@ -23,6 +26,10 @@ func (q *Estimator) checkLimits(w *work, offer *Offer) (notes []string, err erro
 	}
 
 	on := fmt.Sprintf("on %d x %s", offer.VMs, offer.Machine)
+	sure, early := s.EarlyStoppingRounds == 0, ""
+	if !sure {
+		early = " if no trial stops early"
+	}
 	enough := suggest("sweep", hours.High*3600) + "; `launcher plan --within` finds the machines for a time"
 	if s.Search.Stop != nil {
 		notes = append(notes,
@@ -33,7 +40,7 @@ func (q *Estimator) checkLimits(w *work, offer *Offer) (notes []string, err erro
 
 	// The limit of the whole sweep.
 	switch {
-	case offer.least > whole.Seconds():
+	case sure && offer.least > whole.Seconds():
 		return nil, s.Errorf("limits.sweep", "limits.sweep is %s, but training takes %s at the least %s; %s",
 			written(whole), exactly(offer.least), on, enough)
 	case hours.Expected*3600 > whole.Seconds():
@@ -43,29 +50,29 @@ func (q *Estimator) checkLimits(w *work, offer *Offer) (notes []string, err erro
 				"ones would not be trained", Time(kept.Seconds()))
 		}
 		notes = append(notes,
-			fmt.Sprintf("limits.sweep is %s, but the sweep is expected to take %s %s: %s; %s", written(whole),
-				Hours(hours), on, what, enough))
+			fmt.Sprintf("limits.sweep is %s, but the sweep is expected to take %s %s%s: %s; %s", written(whole),
+				Hours(hours), on, early, what, enough))
 	}
 
 	// The limit of a trial, which also holds for the refit or final training.
-	again, longest := 0.0, slices.Max(w.seconds)
+	again, longest := 0.0, slices.Max(w.seconds) // every plan has a trial
 	if offer.Refit != nil {
 		again = offer.Refit.Expected
 		longest = max(longest, again)
 	}
 	enough = suggest("trial", longest*w.high)
 	switch mean := offer.Trial.Expected; {
-	case slices.Min(w.seconds)*w.low > trial.Seconds():
+	case sure && slices.Min(w.seconds)*w.low > trial.Seconds():
 		return nil, s.Errorf("limits.trial", "limits.trial is %s, but every trial takes longer, %s at the least: all "+
 			"would be cut before their last tree; %s, or take fewer num_iterations", written(trial),
 			exactly(slices.Min(w.seconds)*w.low), enough)
-	case again*w.low > trial.Seconds():
+	case sure && again*w.low > trial.Seconds():
 		return nil, s.Errorf("limits.trial", "limits.trial is %s, but the last training, on more rows, takes %s at "+
 			"the least and would be cut before its last tree; %s", written(trial), exactly(again*w.low), enough)
 	case longest > trial.Seconds():
 		notes = append(notes, fmt.Sprintf("limits.trial is %s, but trials are expected to take up to %s (%s the mean "+
-			"one): those that take longer are cut and keep the trees that they have; %s", written(trial),
-			exactly(longest), Time(mean), enough))
+			"one)%s: those that take longer are cut and keep the trees that they have; %s", written(trial),
+			exactly(longest), Time(mean), early, enough))
 	}
 	return notes, nil
 }
@@ -107,7 +114,7 @@ func Hold(quoted *sweep.Quote, machine string, budget float64) error {
 	if required := quoted.Cost.Expected + quoted.ReserveCost(); required > budget {
 		return problem.New(problem.Input, "the budget of %s is too small: %d x %s are expected to cost %s, "+
 			"and %s is reserved for stopping in time; give --budget %.2f, or see `launcher plan` for other machines",
-			given(budget), quoted.VMs, machine, Money(&quoted.Cost), USD(quoted.ReserveCost()),
+			formatBudget(budget), quoted.VMs, machine, Money(&quoted.Cost), USD(quoted.ReserveCost()),
 			roundUp(required))
 	}
 
@@ -116,7 +123,7 @@ func Hold(quoted *sweep.Quote, machine string, budget float64) error {
 			return problem.New(problem.Input, "the budget of %s is too small for machine.fallback[%d]: %d x %s %s "+
 				"are expected to cost %s, and %s is reserved for stopping in time; remove that fallback, "+
 				"or give --budget %.2f",
-				given(budget), i, f.VMs, f.Machine, Priced(f.Spot), Money(&f.Cost),
+				formatBudget(budget), i, f.VMs, f.Machine, Priced(f.Spot), Money(&f.Cost),
 				USD(quoted.ReserveCost()), roundUp(required))
 		}
 	}

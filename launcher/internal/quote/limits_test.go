@@ -13,7 +13,7 @@ import (
 // one that is only expected to be is a note, and both name a limit that would be enough. A comparison of machines has
 // the error as a note.
 func TestLimitsAreComparedWithTheQuote(t *testing.T) {
-	const limits = "machine: {type: n2-highmem-64"
+	const machine = "machine: {type: n2-highmem-64" // the limits are written above it, as line 8 of the spec
 	for name, tc := range map[string]struct {
 		limits      string
 		late, notes string // the beginning of the error and a part of the notes; empty for none about limits
@@ -26,7 +26,7 @@ func TestLimitsAreComparedWithTheQuote(t *testing.T) {
 		"a trial, perhaps": {"{trial: 22m, sweep: 10h}", "",
 			"limits.trial is 22m, but trials are expected to take up to 23m45s"},
 	} {
-		q := request(t, large, limits, "limits: "+tc.limits+"\n"+limits)
+		q := request(t, large, machine, "limits: "+tc.limits+"\n"+machine)
 		price(t, q)
 		late, notes := "", strings.Join(q.Plan.Notes, "\n")
 		if q.Late != nil {
@@ -45,6 +45,23 @@ func TestLimitsAreComparedWithTheQuote(t *testing.T) {
 		if c := compare(t, q, Wish{Machines: []string{"n2-highmem-64"}}); tc.late != "" &&
 			!strings.Contains(strings.Join(c.Notes, "\n"), "would refuse this: "+tc.late) {
 			t.Errorf("%s: the comparison has the notes %q; expected the refusal", name, c.Notes)
+		}
+	}
+}
+
+// TestEarlyStoppingMakesNoLimitSure: early stopping may end all trials long before their last tree. So limits that a
+// sweep without it is sure to exceed, by the numbers of TestLimitsAreComparedWithTheQuote, are notes and no error.
+func TestEarlyStoppingMakesNoLimitSure(t *testing.T) {
+	for limits, want := range map[string]string{
+		"{trial: 1h, sweep: 1h}":   "limits.sweep is 1h, but the sweep is expected to take ",
+		"{trial: 20m, sweep: 10h}": "limits.trial is 20m, but trials are expected to take up to ",
+	} {
+		q := request(t, large, "machine:", "early_stopping_rounds: 50\nlimits: "+limits+"\nmachine:")
+		price(t, q)
+		if notes := strings.Join(q.Plan.Notes, "\n"); q.Late != nil || !strings.Contains(notes, want) ||
+			!strings.Contains(notes, " if no trial stops early: ") {
+			t.Errorf("limits %s with early stopping: error %v, notes\n%s\nwant no error, and a note %q ... if no "+
+				"trial stops early", limits, q.Late, notes, want)
 		}
 	}
 }
@@ -72,7 +89,9 @@ func TestStoppedTrialsAreNotQuoted(t *testing.T) {
 		}
 	}
 
-	// The final training comes after all trials, on more rows, and has one machine's threads, those of 16 tasks.
+	// The final training comes after all trials, on 6 % more rows, and has one machine's threads, those of 16 tasks.
+	// By Speeds.speedup these 64 are about 2.5 times as fast as a task's four, so it takes about 0.42 of a trial's
+	// time.
 	stop := request(t, large, search, "search: {stop: {rule: asha, by: rows}, random")
 	final := request(t, large, search, "search: {stop: {rule: asha, by: rows}, random",
 		"final: {rows: train}", "final: {rows: all}")
@@ -86,8 +105,8 @@ func TestStoppedTrialsAreNotQuoted(t *testing.T) {
 // is reserved for it at the end of the sweep, where no trial starts. A note says so if the sweep's limit is too short
 // for both.
 func TestTimeIsKeptForTheFinalTraining(t *testing.T) {
-	const limits = "machine: {type: n2-highmem-64"
-	q := request(t, large, limits, "limits: {trial: 1h, sweep: 1h30m}\n"+limits, "final: {rows: train}",
+	const machine = "machine: {type: n2-highmem-64" // the limits are written above it
+	q := request(t, large, machine, "limits: {trial: 1h, sweep: 1h30m}\n"+machine, "final: {rows: train}",
 		"final: {rows: all}")
 	price(t, q)
 	o, kept := offer(t, q), q.Plan.FinalReserve()

@@ -46,8 +46,8 @@ func formatRange(estimate sweep.Range, say func(float64) string) string {
 	return fmt.Sprintf("%s (%s to %s)", text, strings.ReplaceAll(low, "$", ""), strings.ReplaceAll(high, "$", ""))
 }
 
-// given is a budget as it was given, which may be less than a cent.
-func given(usd float64) string {
+// formatBudget writes a budget as it was given, which may be less than a cent: USD would round that to 0.
+func formatBudget(usd float64) string {
 	if usd >= 0.01 {
 		return USD(usd)
 	}

@@ -43,7 +43,9 @@ func Assumed() Assumptions {
 	return Assumptions{Startup: 3 * time.Minute, Download: 400e6, Preemptions: 0.05}
 }
 
-// AddFlags adds flags for all assumptions to a command; their defaults are the assumptions as they are.
+// AddFlags adds flags for the assumptions to a command, except for Download, which has none. The defaults of --startup
+// and --preemptions are the assumptions as they are; without --ns-per-value there is no speed, and the calibration
+// counts.
 func (a *Assumptions) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().Float64Var(&a.NsPerValue, "ns-per-value", 0, "nanoseconds per row, feature and tree of a trial with "+
 		"the sweep's threads, as the sweep's bill shows them; 0 uses the calibration")
@@ -220,7 +222,7 @@ func (q *Estimator) estimateWork() (*work, error) {
 		onSample = append(onSample, q.trialSeconds(t, params))
 	}
 	w.ns = w.mean * 1e9 / max(values, 1) // w.mean is the sum until here
-	w.mean /= float64(len(w.seconds))
+	w.mean /= float64(len(w.seconds))    // of one trial at least, as every plan has
 
 	// By phase. Where search.stop ends trials early, the first phase becomes two.
 	w.toTheEnd = splitBySteps(p.Plan, w.seconds)
@@ -333,7 +335,7 @@ func (q *Estimator) Price() error {
 	out := q.toQuote(o)
 	q.Plan.Quote = out
 	late, err := q.checkLimits(w, o)
-	q.Late, notes = err, append(notes, late...)
+	q.Late, notes = err, append(notes, late...) // whether to refuse the sweep is the caller's to decide
 	notes = append(notes, q.finalNotes(w, o)...)
 
 	// Its fallbacks.
@@ -424,7 +426,7 @@ func (q *Estimator) makeOffer(w *work, machine machines.Type, sizing sweep.Sizin
 		// All machines are paid until the end, except that during the refit only those that train it are. per is USD an
 		// hour; alone is the USD of the others for the time of the refit.
 		per := usd * float64(vms)
-		// Without a refit it takes 0 seconds, and alone is 0.
+		// Without a refit that time is 0, and so is alone.
 		alone := usd * float64(vms-max(final, 1)) * refit / 3600
 		s.Hourly = usd
 		s.PriceDate = from.Date

@@ -31,7 +31,8 @@ func splitByRungs(planned *sweep.Plan, trials []sweep.Trial, seconds, sample []f
 			// By rows: the sample first, then all rows from the start, unless the trial ended.
 			first, rest := sample[i], seconds[i]
 			if planned.Spec.Search.Stop.By == sweep.ByTrees {
-				// By trees: up to the first rung, then up to where it ends. Without rungs all is the first part.
+				// By trees: up to the first rung, then up to where it ends. Without rungs all is the first part. A plan
+				// whose trials do not say how many trees they have is quoted as if the first part were all.
 				trees, _ := trials[i].Params["num_iterations"].(float64)
 				upTo := func(step int) float64 { return seconds[i] * min(1, float64(step)/max(trees, 1)) }
 				if rungs := search.RungsOf(planned, i); len(rungs) > 0 {
