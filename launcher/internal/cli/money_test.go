@@ -69,6 +69,22 @@ func TestPlanNeedsNoCloud(t *testing.T) {
 	}
 }
 
+// TestPlanOfEveryObjective: a table that does not exist has a label that the sweep's objective can learn. For several
+// classes the spec has to say how many there are, as each has trees of its own.
+func TestPlanOfEveryObjective(t *testing.T) {
+	w := newWorld(t)
+	plans := func(metric string) []string {
+		file := w.file("sweep.yaml", strings.Replace(sweepYAML, "metric: auc", metric, 1))
+		return []string{"plan", file, "--rows", "1000000", "--features", "40"}
+	}
+	for _, metric := range []string{"metric: rmse", "metric: ndcg@10\nobjective: lambdarank",
+		"metric: multi_logloss\nparams: {num_class: 3}"} {
+		w.says(w.must(plans(metric)...), "1,000,000 rows")
+	}
+	w.refused(sweep.ExitUsage, "say how many there are, 2 to 100, as params: {num_class: N}",
+		plans("metric: multi_logloss")...)
+}
+
 // TestQuoteOfTheDocs: docs/run.md shows the output of this command as it is.
 func TestQuoteOfTheDocs(t *testing.T) {
 	w := newWorld(t)

@@ -66,7 +66,7 @@ uncertainty. Local SSDs are in the price; Cloud Storage, Pub/Sub, Cloud Run and 
 		Example: `  launcher plan sweep.yaml
   launcher plan sweep.yaml --within 1h --machines n2-highmem-64,c3d-highmem-60-lssd,c4d-highmem-64-lssd
   launcher plan sweep.yaml --rows 130000000 --features 40 --json`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error { // args[0] is there, as Use says
 			if err := program.RefuseZero(cmd, "vms", "within", "budget", "rows", "features"); err != nil {
 				return err
 			}
@@ -129,8 +129,9 @@ func runPlan(ctx context.Context, w *Setup, f planFlags) error {
 
 	if f.rows > 0 {
 		name, _, _ := strings.Cut(spec.Dataset, "@")
-		m, err := quote.Stated{Rows: f.rows, Features: f.features, HeldOut: max(1, f.rows/50),
-			Validate: spec.Validate}.Manifest(name, spec.Objective == "binary")
+		classes, _ := spec.Params["num_class"].(float64) // 0 if it is not there
+		m, err := quote.Stated{Rows: f.rows, Features: f.features, HeldOut: max(1, f.rows/50), Classes: int(classes),
+			Validate: spec.Validate}.Manifest(name, spec.Objective)
 		if err != nil {
 			return problem.As(problem.Usage, err)
 		}

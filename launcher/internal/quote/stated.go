@@ -1,9 +1,11 @@
 package quote
 
 import (
+	"cmp"
 	"fmt"
 
 	"coppice/internal/dataset"
+	"coppice/internal/gbt"
 	"coppice/internal/sweep"
 )
 
@@ -12,6 +14,7 @@ type Stated struct {
 	Rows     int // of train
 	Features int
 	HeldOut  int // rows in each of valid, calib and test
+	Classes  int // of a label of several classes
 
 	Validate *sweep.Validate // the dataset is assumed to have suitable folds
 }
@@ -30,9 +33,9 @@ const bytesPerRow = 5
 const statedMean = 0.5
 
 // Manifest returns a stand-in for the manifest of a dataset that is not staged: all features have 255 bins, and one
-// file has the bytes of all. binary says whether labels are classes or, else, numbers. The error names the allowed
-// sizes.
-func (s Stated) Manifest(name string, binary bool) (*dataset.Manifest, error) {
+// file has the bytes of all. Its label is one that the objective can learn, and for an objective that ranks its rows
+// have queries. The error names the allowed sizes, or says that the number of classes is missing.
+func (s Stated) Manifest(name, objective string) (*dataset.Manifest, error) {
 	if s.Rows < 1 || s.Rows > maxStatedRows || s.Features < 1 || s.Features > maxStatedFeatures || s.HeldOut < 1 ||
 		s.HeldOut > maxStatedRows {
 		return nil, fmt.Errorf("%d rows, %d held out, %d features: use 1 to %d rows and 1 to %d features", s.Rows,
@@ -41,11 +44,19 @@ func (s Stated) Manifest(name string, binary bool) (*dataset.Manifest, error) {
 
 	m := &dataset.Manifest{Name: name, Version: "0000000000000000", Sample: dataset.SampleInfo{Rows: 1}}
 	m.Label.Kind = dataset.Regression
-	if binary {
+	switch {
+	case gbt.Classes(objective) && (s.Classes < 2 || s.Classes > dataset.MaxClasses):
+		return nil, fmt.Errorf("objective %s grows a tree for each class: say how many there are, 2 to %d, as params: "+
+			"{num_class: N}", objective, dataset.MaxClasses)
+	case gbt.Classes(objective):
+		m.Label.Kind, m.Label.Classes = dataset.Classes, make([]string, s.Classes) // nothing looks at their names
+	case gbt.Ranks(objective):
+		m.Group = "query"
+	case objective == "binary":
 		m.Label.Kind = dataset.Binary
 	}
 	if v := s.Validate; v != nil {
-		m.Split.By, m.Group = dataset.SplitByTime, v.By
+		m.Split.By, m.Group = dataset.SplitByTime, cmp.Or(v.By, m.Group)
 	}
 	for i := range s.Features {
 		m.Features = append(m.Features, dataset.Feature{Name: fmt.Sprintf("f%d", i), Bins: 255})
