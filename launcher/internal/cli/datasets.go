@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +40,7 @@ func nightCommand(w *Setup, cmd *cobra.Command,
 	var in string
 	cmd.Flags().StringVar(&in, "in", "",
 		"folder or gs://BUCKET that the dataset was staged into (default: the datasets bucket)")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { // args[0] is there, as Use says
 		ctx := cmd.Context()
 		useAt := func(dst stager.Destination) error {
 			r, err := dst.FindNight(ctx, strings.TrimSuffix(args[0], latest))
@@ -99,10 +100,13 @@ nights, and whether the dataset may be trained on.`,
 	}
 	w.jsonFlag(cmd, "print the night's record as JSON")
 	return nightCommand(w, cmd, func(ctx context.Context, dst stager.Destination, r *nights.Record) error {
-		// The manifest is in the folder of --in or, if that is none, in a bucket. Without it, m is nil.
-		m, err := dataset.ReadManifest(filepath.Join(dst.Dir, r.Dataset, r.Version))
+		// Without the version's manifest, m is nil, and only the record is shown.
+		var m *dataset.Manifest
+		var err error
 		if dst.Store != nil {
 			m, err = stager.Manifest(ctx, dst.Store, r.Dataset, r.Version)
+		} else {
+			m, err = dataset.ReadManifest(filepath.Join(dst.Dir, r.Dataset, r.Version))
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -111,7 +115,7 @@ nights, and whether the dataset may be trained on.`,
 	})
 }
 
-// maxWhy bounds the reason of an acceptance.
+// maxWhy bounds the reason of an acceptance, in characters.
 const maxWhy = 1000
 
 func datasetsAcceptCommand(w *Setup) *cobra.Command {
@@ -120,19 +124,19 @@ func datasetsAcceptCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "accept NAME[@VERSION] --why REASON",
 		Short: "Accept a blocked dataset",
-		Long: `Allows training on a dataset that staging has blocked. Who did so, and why, stays in the night's
-record, and later nights are compared with it. With --lasting the night is no exception: its label rate is usual from
-now on, and the gate compares its model on tonight's rows alone.`,
+		Long: `Allows training on a dataset that staging has blocked, or that is too old. Who did so, and why, stays in
+the night's record, and later nights are compared with it. With --lasting the night is no exception: its label rate is
+usual from now on, and the gate compares its model on tonight's rows alone.`,
 		Example: `  launcher datasets accept clicks@1a2b3c4d5e6f7a8b --why "prices are in USD from today on"`,
 	}
 	cmd.Flags().StringVar(&why, "why", "", "the reason, for later readers of the record (required)")
 	cmd.Flags().BoolVar(&lasting, "lasting", false, "the change lasts, and is usual from now on")
 	_ = cmd.MarkFlagRequired("why") // the flag exists
 	return nightCommand(w, cmd, func(ctx context.Context, dst stager.Destination, r *nights.Record) error {
-		if why == "" || len(why) > maxWhy {
-			return program.Usagef("the reason has %d characters; give 1 to %d", len(why), maxWhy)
+		if n := utf8.RuneCountInString(strings.TrimSpace(why)); n < 1 || n > maxWhy {
+			return program.Usagef("the reason has %d characters; give 1 to %d", n, maxWhy)
 		}
-		if !r.Blocked() && !lasting {
+		if stager.CheckNight(r, w.Now(), "") == nil && !lasting { // neither blocked nor too old
 			w.printf("dataset %s@%s is not blocked\n", r.Dataset, r.Version)
 			return nil
 		}

@@ -186,7 +186,10 @@ func TestNights(t *testing.T) {
 	}
 	for _, command := range []string{"nights --json", "leaderboard --json", "bill --json", "report --out -"} {
 		args := strings.Fields(command)
-		name := map[bool]string{true: "ctr", false: "@latest"}[args[0] == "nights"]
+		name := "@latest"
+		if args[0] == "nights" { // which takes a model
+			name = "ctr"
+		}
 		if named := w.must(append([]string{args[0], name}, args[1:]...)...); w.must(args...) != named {
 			t.Errorf("%s without a name: want the same as for the newest, %s:\n%s", command, name, named)
 		}
@@ -384,6 +387,31 @@ func TestStatusShowsTheNight(t *testing.T) {
 		w.put("datasets", object.Name, "{")
 	}
 	w.says(w.must("status", "night-1"), "unreadable", "not started")
+}
+
+// TestAnOldTableIsAccepted: the refusal of a table that is older than contract.max_age advises to accept it, and that
+// helps, although no finding blocks it.
+func TestAnOldTableIsAccepted(t *testing.T) {
+	w := newWorld(t)
+	table := w.file("clicks.yaml", string(nightstest.Spec("day.csv"))+"encodings: none\ncontract: {max_age: 30h}\n")
+	w.file("day.csv", string(nightstest.Stream{Seed: 5, Rows: 800}.Night(0).CSV()))
+	w.now = nightstest.First.AddDate(0, 0, 1).Add(2 * time.Hour) // two hours after the newest row
+	w.must("stage", table)
+	night := w.file("sweep.yaml", sweepYAML)
+	w.now = w.now.AddDate(0, 0, 3)
+	w.refused(sweep.ExitBlocked, "accept it: `launcher datasets accept", "sweep", night, "--no-wait")
+	w.says(w.must("datasets", "accept", "clicks", "--why", "the source is late"), "may be trained on")
+	w.must("sweep", night, "--no-wait")
+}
+
+// TestReasonsOfAcceptances: a reason to accept a dataset must not be blank, and may have 1,000 characters, which are
+// more bytes in most languages: "ü" has two.
+func TestReasonsOfAcceptances(t *testing.T) {
+	w := newStagedWorld(t)
+	w.refused(sweep.ExitUsage, "the reason has 0 characters", "datasets", "accept", "clicks", "--why", " ")
+	w.refused(sweep.ExitUsage, "the reason has 1001 characters", "datasets", "accept", "clicks", "--why",
+		strings.Repeat("ü", 1001))
+	w.says(w.must("datasets", "accept", "clicks", "--why", strings.Repeat("ü", 1000)), "is not blocked")
 }
 
 // TestStageSaysWhatIsNotFinal: staging leaves out the rows of the last day, whose labels take 24 hours to be final, and
