@@ -45,15 +45,15 @@ func registryPromoteCommand(w *Setup) *cobra.Command {
 		Short: "Make a version the champion, or point an alias of your own at it",
 		Example: `  launcher registry promote ctr@3 --why "approved by the ranking team"
   launcher registry promote ctr@12 --alias canary --why "5 % of the traffic from today"`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error { // args[0] is there, as Use says
 			ctx := cmd.Context()
 			model, ref, err := sweep.SplitModelRef(args[0])
 			if err != nil {
 				return err
 			}
 			number, err := strconv.Atoi(ref)
-			if err != nil {
-				return program.Usagef("%q: expected MODEL@VERSION with a number", args[0])
+			if err != nil || number < 1 { // 0 would stand for no version: an alias that does not exist is "at" it
+				return program.Usagef("%q: expected MODEL@VERSION with a number from 1 on", args[0])
 			}
 			if _, err := strconv.Atoi(alias); err == nil {
 				return program.Usagef("%q would be read as a version's number", alias)
@@ -76,7 +76,7 @@ func registryRollbackCommand(w *Setup) *cobra.Command {
 		Example: `  launcher registry rollback ctr --why "CTR drops since this morning"
   launcher registry rollback ctr --to 12 --why "the last good night"
   launcher registry rollback ctr --alias canary --to 0 --why "the trial is over"`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error { // args[0] is there, as Use says
 			ctx, model := cmd.Context(), args[0]
 			given := cmd.Flags().Changed("to")
 			if to < 0 || given && to == 0 && alias == registry.Champion {

@@ -16,7 +16,7 @@ func registryBadCommand(w *Setup) *cobra.Command {
 		Short: "Mark a version bad: never promoted, skipped by rollback",
 		Example: `  launcher registry bad ctr@12 --why "labels of 18 November were shuffled"
   launcher registry bad ctr@12 --undo --why "they were not"`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error { // args[0] is there, as Use says
 			return w.changeVersion(cmd.Context(), args[0], func(v registry.Version) error {
 				if undo {
 					err := w.registry.ClearBad(cmd.Context(), v.Model, v.Number, w.actFor(why))
@@ -47,8 +47,8 @@ func warnLive(ctx context.Context, w *Setup, v registry.Version) error {
 	}
 	for _, a := range aliases {
 		switch {
-		case a.Version != v.Number:
-		case a.Name == registry.Champion:
+		case a.Version != v.Number: // it is at another version
+		case a.Name == registry.Champion && len(a.Past) > 0: // the first champion has nothing to go back to
 			w.printf("it is still the champion; to go back to the one before: launcher registry rollback %s\n", v.Model)
 		default:
 			w.printf("%s still points at it; to move that: launcher registry promote %s@VERSION --alias %s\n", a.Name,

@@ -68,6 +68,10 @@ func TestRegistryCommands(t *testing.T) {
 	w.refused(sweep.ExitNotFound, "9", "registry", "show", "ctr@9")
 	w.refused(sweep.ExitNotFound, "no.txt", "registry", "show", "ctr@1", "--file", "no.txt")
 	w.refused(sweep.ExitUsage, "MODEL@VERSION", "registry", "promote", "ctr@best", "--why", "a test")
+	for _, none := range []string{"ctr@0", "ctx@0", "ctr@-1"} { // ctx does not exist, so no alias of it does
+		w.refused(sweep.ExitUsage, "a number from 1 on", "registry", "promote", none, "--alias", "canary", "--why",
+			"a test")
+	}
 	w.refused(sweep.ExitInput, "../x", "registry", "list", "../x")
 }
 
@@ -95,6 +99,18 @@ func TestBadVersions(t *testing.T) {
 	w.refused(sweep.ExitNotFound, "canary", "registry", "show", "ctr@canary")
 	w.refused(sweep.ExitUsage, "--why", "registry", "bad", "ctr@1")
 	w.refused(sweep.ExitUsage, "which version", "registry", "bad", "ctr", "--why", "x")
+}
+
+// TestABadFirstChampion: to move the champion away from a version that is marked bad, a command is advised that works:
+// there is no rollback from the first champion.
+func TestABadFirstChampion(t *testing.T) {
+	w := newWorld(t)
+	w.register(2)
+	w.must("registry", "promote", "ctr@1", "--why", "the first")
+	out := w.must("registry", "bad", "ctr@1", "--why", "broken labels")
+	w.says(out, "champion still points at it; to move that: launcher registry promote ctr@VERSION --alias champion")
+	w.lacks(out, "rollback")
+	w.must("registry", "promote", "ctr@2", "--alias", "champion", "--why", "as advised")
 }
 
 // TestDeleteAsks: delete needs the version's number, and asks for it to be typed unless --yes is given. The champion
