@@ -1,9 +1,12 @@
 // Package cli is the launcher's command line, one file per command. A command reads its flags, opens the cloud, has the
 // packages beside this one read and decide, and prints with package show:
 //
-//	flags ─▶ World.with ─▶ plan, sweepview, stager, registry, ... ─▶ show, or JSON with --json
+//	flags ─▶ Setup.withCloud ─▶ plan, sweepview, stager, registry, ... ─▶ show, or JSON with --json
 //
-// Commands are plain functions over World: they touch nothing outside the process except through it, so that a test
+// The number of a command's arguments is checked by its Use line before RunE is called (program.Execute): in "show
+// MODEL" args[0] is there, in "list [MODEL]" it may not be.
+//
+// Commands are plain functions over Setup: they touch nothing outside the process except through it, so that a test
 // runs a whole command line in memory.
 package cli
 
@@ -174,7 +177,7 @@ func (w *Setup) withCloud(ctx context.Context, use func() error) (err error) {
 	}
 
 	// A folder that is named, but in which no command has made a cloud, is a mistake in the environment.
-	if folder, named := w.Env.Lookup("COPPICE_LOCAL"); named && w.local != inCloud && w.namesNoCloud() {
+	if folder, _ := w.Env.Lookup("COPPICE_LOCAL"); folder != "" && w.local != inCloud && w.namesNoCloud() {
 		return problem.New(problem.Environment, "there is no local cloud yet in %q, which COPPICE_LOCAL names: "+
 			"`launcher fit` and `launcher stage` make one", folder)
 	}
@@ -232,7 +235,7 @@ func (w *Setup) namedFolder() string {
 // localFolder is the folder of the local cloud that an earlier command has made; empty if there is none.
 func (w *Setup) localFolder() string {
 	folder := w.namedFolder()
-	if _, err := os.Stat(filepath.Join(folder, "lock")); err != nil {
+	if _, err := os.Stat(filepath.Join(folder, "lock")); err != nil { // localemu's, in every folder that it has made
 		return ""
 	}
 	return folder
@@ -346,7 +349,7 @@ func (w *Setup) confirm(what, name string) error {
 		return program.Usagef("cannot ask here; use --yes")
 	}
 	w.printf("%s\nType %s to continue: ", what, name)
-	line, _ := bufio.NewReader(w.In).ReadString('\n')
+	line, _ := bufio.NewReader(w.In).ReadString('\n') // at the end of the input, what was typed until then
 	if strings.TrimSpace(line) != name {
 		return program.Usagef("that is not %s; nothing was changed", name)
 	}

@@ -213,6 +213,7 @@ func TestTakesLocal(t *testing.T) {
 		"fit --where batch, no cloud":       {map[string]string{"COPPICE_LOCAL": made}, inCloud, ""},
 		"another command, no cloud":         {map[string]string{"COPPICE_LOCAL": made}, "", made},
 		"another command, no folder":        {map[string]string{"COPPICE_LOCAL": made + "/no"}, "", ""},
+		"another command, an empty name":    {map[string]string{"COPPICE_LOCAL": ""}, "", ""},
 		"another command, production":       {map[string]string{"COPPICE_LOCAL": made, "COPPICE_PROJECT": "p"}, "", ""},
 		"another command, nothing was made": {nil, "", ""},
 		"another command, in an emulated one": {map[string]string{"COPPICE_LOCAL": made,
@@ -248,6 +249,17 @@ func TestFitMakesItsFolder(t *testing.T) {
 	}
 }
 
+// TestAnEmptyLocalVariableIsUnset: an empty COPPICE_LOCAL names no folder: without a cloud, a command says which
+// variables are missing, as if it were not set, and not that there is no cloud in "".
+func TestAnEmptyLocalVariableIsUnset(t *testing.T) {
+	w := &Setup{World: program.World{Env: envconfig.MapLookuper(map[string]string{"COPPICE_LOCAL": ""})},
+		Local: func(string, []string) error { return nil }}
+	err := w.withCloud(t.Context(), func() error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "COPPICE_PROJECT") {
+		t.Errorf("with an empty COPPICE_LOCAL: %v, want that COPPICE_PROJECT is named", err)
+	}
+}
+
 // TestFitInTheCloudNamesIt: fit --where batch without a cloud in the environment says which variables are missing, and
 // does not take a local cloud instead.
 func TestFitInTheCloudNamesIt(t *testing.T) {
@@ -266,6 +278,24 @@ func TestFitInTheCloudIsNamed(t *testing.T) {
 	w := newWorld(t)
 	w.refused(sweep.ExitUsage, "--where batch needs --name", "fit", w.file("t.csv", "a,y\n1,0\n"), "--label", "y",
 		"--where", "batch")
+}
+
+// TestFitsFolderIsNew: --out of a folder that exists is refused, and so is one whose path goes through a file: that is
+// not said to exist.
+func TestFitsFolderIsNew(t *testing.T) {
+	w := newWorld(t)
+	table := w.file("t.csv", "a,y\n1,0\n")
+	for out, says := range map[string]string{w.dir: "--out " + w.dir + " exists: give a new folder",
+		table + "/model": "not a directory"} {
+		w.refused(sweep.ExitUsage, says, "fit", table, "--label", "y", "--out", out)
+	}
+}
+
+// TestFitNamesTheTableInABucket: of several tables, the refusal to train here on one in a bucket names that one.
+func TestFitNamesTheTableInABucket(t *testing.T) {
+	w := newWorld(t)
+	w.refused(sweep.ExitUsage, "gs://b/new.csv: a table in a bucket is trained on in its cloud", "fit",
+		w.file("old.csv", "a,y\n1,0\n"), "gs://b/new.csv", "--label", "y")
 }
 
 // TestFitNamesTheFlag: a fault in the specs that fit makes is reported as one of the flag it came from, before anything

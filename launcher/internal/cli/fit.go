@@ -148,7 +148,7 @@ func (f *fitFlags) check() error {
 		return program.Usagef("--where %q: use local or batch", f.where)
 	case slices.ContainsFunc(f.Sources, dataset.InBucket) && f.where == whereLocal:
 		return program.Usagef("%s: a table in a bucket is trained on in its cloud, with --where batch --name NAME; or "+
-			"copy it here", f.Sources[0])
+			"copy it here", f.Sources[slices.IndexFunc(f.Sources, dataset.InBucket)])
 	case f.Seed < 0:
 		return program.Usagef("--seed %d: use 0 or more", f.Seed)
 	case f.where == whereBatch && f.Name == "":
@@ -179,15 +179,19 @@ func (f *fitFlags) check() error {
 	return nil
 }
 
-// checkNew returns an error if the folder of --out exists: it has to be new. "" stands for a flag that was not given.
+// checkNew returns an error if the folder of --out exists, since it has to be new, or if that cannot be known. ""
+// stands for a flag that was not given.
 func checkNew(folder string) error {
 	if folder == "" {
 		return nil
 	}
-	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
-		return program.Usagef("--out %s exists: give a new folder", folder)
+	switch _, err := os.Lstat(folder); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return program.Usagef("--out: %v", err)
 	}
-	return nil
+	return program.Usagef("--out %s exists: give a new folder", folder)
 }
 
 // checkLabel returns an error if the registered model of the name predicts another column than label: its versions
@@ -321,7 +325,7 @@ func makeDraft(ctx context.Context, w *Setup, f fitFlags) (d *draft.Draft, err e
 	bar := w.stageBar()
 	defer bar.Finish()
 	s := stager.Stager{Bucket: w.bucket, Progress: bar.Report}
-	in, err := s.Find(ctx, &dataset.Spec{Source: dataset.SourceSpec{Files: f.Sources}})
+	in, err := s.Find(ctx, &dataset.Spec{Source: dataset.SourceSpec{Files: f.Sources}}) // the rest is yet to be drafted
 	if err != nil {
 		return nil, err
 	}
@@ -331,7 +335,7 @@ func makeDraft(ctx context.Context, w *Setup, f fitFlags) (d *draft.Draft, err e
 			humanize.IBytes(uint64(in.Bytes)))
 	}
 	err = s.WithTable(ctx, in, func(files []table.File) error {
-		bar.Finish()
+		bar.Finish() // all is copied; looking at it shows no progress
 		f.Files = files
 		d, err = draft.Make(ctx, f.Request)
 		return err

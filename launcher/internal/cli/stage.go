@@ -46,7 +46,7 @@ accept has accepted it, with a reason. $TMPDIR needs space for the source (if in
   launcher stage clicks.yaml --out data           # into the folder data/NAME/VERSION, without any cloud
   launcher stage clicks.yaml --json | jq .version
   launcher stage clicks.yaml --batch              # as a Batch job; source: gs://BUCKET/export/*.parquet`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error { // args[0] is there, as Use says
 			if err := f.batch.Check(cmd); err != nil {
 				return err
 			}
@@ -106,7 +106,7 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 	}
 
 	// A local cloud is made if its folder has none yet, which withCloud alone would refuse.
-	if folder, named := w.Env.Lookup("COPPICE_LOCAL"); named && w.namesNoCloud() {
+	if folder, _ := w.Env.Lookup("COPPICE_LOCAL"); folder != "" && w.namesNoCloud() {
 		w.local = folder
 	}
 	return w.withCloud(ctx, func() error {
