@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +47,7 @@ func (p *sweepPage) answer() answer {
 	case w.Outcome == sweep.OutcomeCancelled:
 		return answer{answerNone, "Cancelled"}
 	case w.Outcome != sweep.OutcomeWinner && p.CommonFailure() != "":
-		return answer{answerNone, fmt.Sprintf("No winner: all %d trials failed", len(p.Trials))}
+		return answer{answerNone, fmt.Sprintf("No winner: all %d trials failed", p.Of)}
 	case w.Outcome != sweep.OutcomeWinner:
 		return answer{answerNone, "No winner"}
 	case w.Version == 0:
@@ -77,7 +78,7 @@ type pace struct {
 // Pace is that of a sweep that runs.
 func (p *sweepPage) Pace() pace {
 	if m := p.Money; m != nil {
-		return pace{m.Total, m.Hourly, m.Budget, p.Left}
+		return pace{Spent: m.Total, Hourly: m.Hourly, Budget: m.Budget, Left: p.Left}
 	}
 	return pace{Left: p.Left}
 }
@@ -114,17 +115,18 @@ func clock(asOf time.Time, p pace, seconds float64) template.HTML {
 }
 
 // CommonFailure returns the reason for which all trials have failed, if they failed for the same one. Otherwise, and of
-// a sweep with a single trial, it is empty.
+// a sweep with a single trial, it is empty. A final training does not count: it has not begun where no trial has won.
 func (p *sweepPage) CommonFailure() string {
-	for _, t := range p.Trials {
-		if t.State != StateFailed || t.Reason != p.Trials[0].Reason {
+	trials := slices.DeleteFunc(slices.Clone(p.Trials), func(t TrialRow) bool { return t.Final })
+	for _, t := range trials {
+		if t.State != StateFailed || t.Reason != trials[0].Reason {
 			return ""
 		}
 	}
-	if len(p.Trials) < 2 {
+	if len(trials) < 2 {
 		return ""
 	}
-	return p.Trials[0].Reason
+	return trials[0].Reason
 }
 
 // testNumber is a metric of the winner on test. Title says what it is and of which model, and Base names what a model
@@ -150,12 +152,13 @@ func (p *sweepPage) OnTest() (all []testNumber) {
 		whose = fmt.Sprintf(" of %s version %d", w.Model, w.Version)
 	}
 
-	for i, m := range w.Measures(p.Metric) { // the sweep's metric is the first
-		if i > 0 && m.Name != w.JudgedBy() || math.IsNaN(m.Test) {
+	for _, m := range w.Measures(p.Metric) { // the sweep's metric is the first, if it was measured
+		chose := m.Name == p.Metric
+		if !chose && m.Name != w.JudgedBy() || math.IsNaN(m.Test) {
 			continue
 		}
-		n := testNumber{m, m.Name + " on test" + whose, w.Tested.Without(p.Metric)}
-		if i > 0 {
+		n := testNumber{Measure: m, Title: m.Name + " on test" + whose, Base: w.Tested.Without(p.Metric)}
+		if !chose {
 			n.Base += ", " + m.Name
 		}
 		all = append(all, n)

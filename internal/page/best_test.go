@@ -1,13 +1,14 @@
 package page_test
 
 import (
+	"math"
 	"regexp"
 	"strings"
 	"testing"
 )
 
-// TestTheBestAreDrawn: of 1,200 trials the best 100 have rows in the page and the best 500 have marks in the drawings;
-// the data for the script have all of them.
+// TestTheBestAreDrawn: of 1,200 trials the best 100 have rows in the page and the best 500 have marks in the drawings,
+// which a note says; the data for the script have all of them.
 func TestTheBestAreDrawn(t *testing.T) {
 	text := write(t, sample(1200))
 	rows := strings.Count(text, `<tr data-t=`)
@@ -20,5 +21,12 @@ func TestTheBestAreDrawn(t *testing.T) {
 	}
 	if want := "The drawings show the best 500 of 1200 trials"; !strings.Contains(text, want) {
 		t.Errorf("got %.900q, want %q in it", said(text), want)
+	}
+
+	// With a final training beside them, 500 trials are all drawn, and there is no note.
+	s := sample(501)
+	s.Trials[500].Final, s.Trials[500].Score = true, math.NaN()
+	if text := said(write(t, s)); strings.Contains(text, "The drawings show") {
+		t.Errorf("of 500 trials and a final training: got %.900q, want no note of trials that are not drawn", text)
 	}
 }

@@ -199,7 +199,8 @@ func (s IndexSweep) Word() string {
 
 // Pace is that of a running sweep; what it has spent is about.
 func (s IndexSweep) Pace() pace {
-	return pace{s.Price * max(0, s.AsOf.Sub(s.Planned).Hours()), s.Price, s.Budget, s.Left}
+	return pace{Spent: s.Price * max(0, s.AsOf.Sub(s.Planned).Hours()), Hourly: s.Price, Budget: s.Budget,
+		Left: s.Left}
 }
 
 // Class is how the model is painted.

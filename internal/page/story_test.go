@@ -98,7 +98,8 @@ func TestFront(t *testing.T) {
 // TestWhenASweepEnds: the page of a running sweep says when it ends, with the range if one is known. If its budget ends
 // it before, the page says when that is, and warns what the sweep would cost. The home page warns, too.
 func TestWhenASweepEnds(t *testing.T) {
-	// As of 03:10, $0.50 of a budget of $2 is spent, and each hour costs $3 more: the budget lasts until 03:40.
+	// As of 03:10, $0.50 of a budget of $2 is spent, and each hour costs $3 more: the budget lasts until 03:40. With a
+	// day left the sweep would cost 24 x $3 more, $72.50 in all.
 	s := sample(10)
 	s.State, s.Winner, s.AsOf = "running", nil, s.Planned.Add(10*time.Minute)
 	s.Money.Total, s.Money.Hourly = 0.5, 3
@@ -123,7 +124,7 @@ func TestWhenASweepEnds(t *testing.T) {
 		}
 	}
 
-	home := tonight()
+	home := tonight() // at $3.20 an hour: $0.53 in the ten minutes so far, $1.81 in the 2,040 s that are left
 	const warning = "will reach budget night-ctr-11 : At this pace it would cost about $2.35 and reaches its budget " +
 		"of $2.00"
 	if text := said(write(t, home)); !strings.Contains(text, warning) {
@@ -421,6 +422,20 @@ func TestTheFinalIsCountedBesideTheTrials(t *testing.T) {
 	}
 	if done == 0 || !strings.Contains(write(t, s), `"final":3`) {
 		t.Errorf("%d trials are done and the script is not told that trial 3 is the final; want some, and that", done)
+	}
+}
+
+// TestAllFailedBesideAFinal: a final training, which has not begun where no trial has a model, does not keep the page
+// from saying that all trials have failed, and for which reason.
+func TestAllFailedBesideAFinal(t *testing.T) {
+	s := allAre(page.StateFailed)
+	last := &s.Trials[7]
+	last.Final, last.State, last.Reason = true, page.StateCancelled, "had not started when the sweep was concluded"
+	got := said(write(t, s))
+	for _, want := range []string{"No winner: all 7 trials failed", "For one reason: 4 tasks died while training it"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got %.900q, want %q in it", got, want)
+		}
 	}
 }
 

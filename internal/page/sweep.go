@@ -224,13 +224,13 @@ func (s *Sweep) order() *sweepPage {
 }
 
 // thinMarks removes the marks of all trials but the best mostDrawn from the charts, and adds a note that says so. With
-// fewer trials it does nothing.
+// fewer trials it does nothing; a final training, which has no marks, is none of them. p.Of has to be set (answer).
 func (p *sweepPage) thinMarks() {
-	if len(p.Ranked) <= mostDrawn {
+	if p.Of <= mostDrawn {
 		return
 	}
 	p.Notes = append(p.Notes, fmt.Sprintf("The drawings show the best %d of %d trials; leaderboard, tables and "+
-		"CSV have all, but for learning curves.", mostDrawn, len(p.Ranked)))
+		"CSV have all, but for learning curves.", mostDrawn, p.Of))
 	beyond := func(trial int) bool { return p.Standing[trial] > mostDrawn }
 	for _, c := range p.charts() {
 		c.Marks = slices.DeleteFunc(c.Marks, func(m plot.Drawn) bool { return beyond(m.Trial) })

@@ -46,8 +46,8 @@ func (w *Winner) Measures(first string) (all []Measure) {
 		if !tested {
 			test, tested = w.Test[name]
 		}
-		all = append(all, Measure{name, orNaN(valid, validated), orNaN(test, tested), w.Within.ErrorOf(name),
-			w.alone(name)})
+		all = append(all, Measure{Name: name, Valid: orNaN(valid, validated), Test: orNaN(test, tested),
+			SE: w.Within.ErrorOf(name), Alone: w.alone(name)})
 	}
 	return all
 }

@@ -100,6 +100,17 @@ func TestWithoutFeatures(t *testing.T) {
 	}
 }
 
+// TestAMetricThatWasNotMeasured: if the sweep's metric (f1) was not measured on test, no other one stands in its place:
+// only the gate's metric is told. The sample has AUC, too, the first by name.
+func TestAMetricThatWasNotMeasured(t *testing.T) {
+	s := sample(8)
+	s.Metric = "f1"
+	got := said(write(t, s))
+	if strings.Contains(got, "auc on test") || !strings.Contains(got, "log_loss on test of ctr version 9") {
+		t.Errorf("got %.900q, want log_loss on test, and no other metric", got)
+	}
+}
+
 // TestGainsAreSharesOfTheirOwnRows: a gain is a share of the old version's value on the same rows. Tonight that is 0.01
 // of 0.1, on earlier nights 0.05 of 0.5: 10 % both times.
 func TestGainsAreSharesOfTheirOwnRows(t *testing.T) {
@@ -156,7 +167,7 @@ func TestNothingWasCalibrated(t *testing.T) {
 		if got := strings.Contains(strings.ToLower(said(write(t, s))), "before calibration"); got != want {
 			t.Errorf("calibrated by %s: the page tells of before and after: %t, expected %t", method, got, want)
 		}
-		if got := len(chart(t, s, "reliability").Keys); got != map[bool]int{true: 3, false: 2}[want] {
+		if got := len(chart(t, s, "reliability").Keys); got != plot.Either(want, 3, 2) {
 			t.Errorf("calibrated by %s: the legend has %d entries, want 3 if calibrated, else 2", method, got)
 		}
 	}
