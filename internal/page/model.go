@@ -15,6 +15,7 @@ import (
 type Model struct {
 	Name     string
 	Champion int              // 0 when there is none
+	Past     []int            // the champions before it to which rollbacks lead, the next one last
 	Versions []VersionView    // by number
 	Moves    []registry.Event // of aliases, oldest first
 	Of       int              // the version whose features and descent these are
@@ -109,13 +110,22 @@ func (p *modelPage) VersionsHead() heading {
 }
 
 // Commands returns the commands that make another version live: one promotes the newest version that is not live, and
-// one goes back to the champion before this one.
+// one goes back to a champion before this one. Versions that are marked bad do not count, as both commands refuse them.
+// A command that finds no version is left out.
 func (p *modelPage) Commands() (commands []string) {
-	if i := slices.IndexFunc(p.Newest, func(v VersionView) bool { return v.Number != p.Champion }); i >= 0 {
+	bad := map[int]bool{}
+	for _, e := range p.Moves { // oldest first, so the last mark of a version counts
+		if e.Kind == registry.MarkedBad || e.Kind == registry.Cleared {
+			bad[e.To] = e.Kind == registry.MarkedBad
+		}
+	}
+	other := func(version int) bool { return version != p.Champion && !bad[version] }
+
+	if i := slices.IndexFunc(p.Newest, func(v VersionView) bool { return other(v.Number) }); i >= 0 {
 		commands = append(commands, fmt.Sprintf("launcher registry promote %s@%d --why REASON", p.Name,
 			p.Newest[i].Number))
 	}
-	if p.Champion > 0 {
+	if slices.ContainsFunc(p.Past, other) {
 		commands = append(commands, fmt.Sprintf("launcher registry rollback %s --why REASON", p.Name))
 	}
 	return commands
@@ -131,20 +141,21 @@ type effectRow struct {
 // effectRows makes a row for each of the effects, in their order; nil without any. Every effect needs at least one row.
 //
 // Way compares the SHAP values with the ranks of the feature's values around their middle, both signed: up sums the
-// products, all their absolute values. If up is over half of all, one direction prevails clearly.
+// products, all their absolute values. If up is over half of all, one direction prevails clearly. Rows without a rank
+// do not count; where none has one, the feature is taken for a category.
 func effectRows(effects []Effect) (rows []effectRow) {
 	for _, e := range effects {
 		r := effectRow{Name: e.Feature, Least: slices.Min(e.Shap), Greatest: slices.Max(e.Shap), Way: "mixed"}
-		up, all := 0.0, 0.0
+		up, all, ranked := 0.0, 0.0, 0
 		for i, v := range e.Shap {
 			r.Mean += math.Abs(v) / float64(len(e.Shap))
 			// A rank is from 0 to 1, and NaN for a missing value or a category.
 			if rank := e.Rank[i] - 0.5; !math.IsNaN(rank) {
-				up, all = up+v*rank, all+math.Abs(v*rank)
+				up, all, ranked = up+v*rank, all+math.Abs(v*rank), ranked+1
 			}
 		}
 		switch {
-		case all == 0: // no value has a rank, or none has an effect
+		case ranked == 0:
 			r.Way = "by category"
 		case up > all/2:
 			r.Way = "higher values raise"

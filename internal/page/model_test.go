@@ -30,6 +30,9 @@ func versions(n int) *page.Model {
 			Labels: map[string]string{"sweep": fmt.Sprint("night-ctr-", i), "trial": "39",
 				"dataset": "clicks@0123456789abcdef"}}}}
 		m.Versions = append(m.Versions, v)
+		if i < n-1 {
+			m.Past = append(m.Past, i)
+		}
 		if i < n {
 			m.Moves = append(m.Moves, registry.Event{Alias: "champion", Kind: "promoted", By: "aggregator",
 				Why:  "better",
@@ -115,6 +118,7 @@ func TestModelPage(t *testing.T) {
 // was found in its table, how the live and the new version did on its rows, and why it was not promoted. It tells of a
 // rollback, and of several nights in a row without a champion.
 func TestNightsOfAModel(t *testing.T) {
+	// Of 11 nights, one was blocked and the last one made no champion: it scored 0.0031 more than the 0.114 of version 9.
 	text := said(write(t, versions(10)))
 	for _, want := range []string{"Version 9 is live promoted 2026-11-20 04:00 " +
 		"The last night, 2026-11-21 03:00 : not promoted. W" + worseThan9[1:] + ". " +
@@ -146,10 +150,15 @@ func TestNightsOfAModel(t *testing.T) {
 }
 
 // TestCommandsToCopy: a page prints the commands that would change what it shows (cancel a sweep, promote a version,
-// roll back), only where they apply, and under the program's name in page.Commands.
+// roll back), only where they apply, and under the program's name in page.Commands. A version that is marked bad is not
+// promoted, and there is no rollback from the first champion.
 func TestCommandsToCopy(t *testing.T) {
-	first, open := &page.Model{Name: "ctr", Versions: versions(2).Versions[:1]}, sample(5)
+	first, open, bad := &page.Model{Name: "ctr", Versions: versions(2).Versions[:1]}, sample(5), versions(4)
 	open.State, open.Winner = "running", nil
+	for _, version := range []int{4, 1, 2} { // version 3 is live, and 1 and 2 were before
+		bad.Moves = append(bad.Moves, registry.Event{Kind: registry.MarkedBad, To: version})
+	}
+	bad.Moves = append(bad.Moves, registry.Event{Kind: registry.Cleared, To: 2})
 	for name, tc := range map[string]struct {
 		view writer
 		want []string
@@ -158,8 +167,11 @@ func TestCommandsToCopy(t *testing.T) {
 		"ended":   {sample(5), nil},
 		"live": {versions(10), []string{"launcher registry promote ctr@10 --why REASON",
 			"launcher registry rollback ctr --why REASON"}},
-		"none is live": {first, []string{"launcher registry promote ctr@1 --why REASON"}},
-		"no version":   {&page.Model{Name: "nobody"}, nil},
+		"none is live":       {first, []string{"launcher registry promote ctr@1 --why REASON"}},
+		"the first champion": {versions(2), []string{"launcher registry promote ctr@2 --why REASON"}},
+		"4 and 1 are bad": {bad, []string{"launcher registry promote ctr@2 --why REASON",
+			"launcher registry rollback ctr --why REASON"}},
+		"no version": {&page.Model{Name: "nobody"}, nil},
 	} {
 		var got []string
 		for _, m := range regexp.MustCompile(`<code>(launcher (?:cancel|registry) [^<]*)</code>`).FindAllStringSubmatch(

@@ -41,7 +41,7 @@ func (d *Pages) versions(ctx context.Context, name string) (*page.Model, error) 
 	for _, a := range aliases {
 		tags[a.Version] = append(tags[a.Version], a.Name)
 		if a.Name == registry.Champion {
-			m.Champion = a.Version
+			m.Champion, m.Past = a.Version, a.Past
 		}
 	}
 	events, err := reg.History(ctx, name)
