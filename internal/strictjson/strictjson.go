@@ -132,6 +132,9 @@ func (w *walker) passValue(f reflect.StructField, depth int) (place string, err 
 	if err := fitsField(first, f, t); err != nil {
 		return "", err
 	}
+	if isTime && first == 'n' && !writesNull(f) { // which time.Time itself would take for no time, in silence
+		return "", errors.New("it is null")
+	}
 	if (first == '{' || first == '[') && depth == maxDepth {
 		return "", fmt.Errorf("values are nested more than %d deep", maxDepth)
 	}

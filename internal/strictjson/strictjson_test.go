@@ -2,7 +2,7 @@ package strictjson_test
 
 import (
 	"encoding/json"
-	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -42,8 +42,7 @@ func TestDecodeReadsWhatGoWrites(t *testing.T) {
 		text := must.Get(json.Marshal(want))(t)
 		for _, decode := range []func([]byte, any) error{strictjson.Decode, strictjson.DecodeKnown} {
 			var got outer
-			if err := decode(text, &got); err != nil || fmt.Sprint(got.At, got.inner, got.Of, got.By, got.Plain) !=
-				fmt.Sprint(want.At, want.inner, want.Of, want.By, want.Plain) {
+			if err := decode(text, &got); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: got %+v and error %v; expected %+v", text, got, err, want)
 			}
 		}
@@ -71,6 +70,7 @@ func TestDecodeRefuses(t *testing.T) {
 		`{"few": [1,2,3,4]}`:                 "few: more than 3 values",
 		`{"at": "2006-01-02T1:04:05Z"}`:      "at: \"2006-01-02T1:04:05Z\" is no time",
 		`{"at": "2006-01-02T01:04:05,5Z"}`:   "is no time",
+		`{"at": null}`:                       "at: it is null",
 		"\ufeff{}":                           "invalid character",
 		`{} {}`:                              "after top-level value",
 		`{}x`:                                "after top-level value",
