@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/agnivade/levenshtein"
 	"github.com/goccy/go-yaml"
@@ -344,7 +345,7 @@ func Suggest(word string, words []string) string {
 		return ""
 	}
 	best := Nearest(word, words)
-	for _, own := range slices.Backward(elsewhere[strings.ToLower(word)]) {
+	for _, own := range slices.Backward(elsewhere[strings.ToLower(word)]) { // the better one comes last, and stays
 		if slices.Contains(words, own) {
 			best = own
 		}
@@ -373,18 +374,22 @@ var elsewhere = map[string][]string{"target": {"label"}, "response": {"label"}, 
 // maxKnown is how many words Suggest lists.
 const maxKnown = 40
 
-// maxMistyped is the longest word for which a similar one is looked for: the time is the product of both lengths.
+// maxMistyped is the longest word, in bytes, for which a similar one is looked for: the time is the product of both
+// lengths.
 const maxMistyped = 200
 
 // Nearest returns the word of words that is most similar to word, on a tie the first alphabetically, and "" if none is
 // similar enough. Similar means few edits (Levenshtein): at most a third of word's length, rounded up, and at most half
-// of it, which counts for short words. Capitals do not matter in that. An abbreviation counts as two edits at most.
+// of it, rounded down, which counts for short words. Capitals do not matter in that.
+//
+// Lengths are those in characters. An abbreviation counts as two edits at most. Since a word of three letters may have one edit only, "lear" finds
+// learning_rate, and "lea" does not: so few letters begin too many words.
 func Nearest(word string, words []string) string {
 	if len(word) > maxMistyped {
 		return ""
 	}
-	sorted := slices.Sorted(slices.Values(words))
-	best, distance := "", min(len(word)/2, (len(word)+2)/3)+1 // the fewest edits that are too many
+	sorted, length := slices.Sorted(slices.Values(words)), utf8.RuneCountInString(word)
+	best, distance := "", min(length/2, (length+2)/3)+1 // the fewest edits that are too many
 	for _, w := range sorted {
 		if len(w) > maxMistyped {
 			continue
@@ -401,10 +406,11 @@ func Nearest(word string, words []string) string {
 	return best
 }
 
-// begins reports whether word is probably meant as an abbreviation of a longer one: "num" for num_leaves, but not "a"
-// for ad_format.
+// begins reports whether beginning is likely meant as an abbreviation of word: "lear" of learning_rate, but not "a" of
+// ad_format. Three letters are enough, and fewer if they are half of the word.
 func begins(word, beginning string) bool {
-	return strings.HasPrefix(word, beginning) && (len(beginning) >= 3 || 2*len(beginning) >= len(word))
+	n := utf8.RuneCountInString(beginning)
+	return strings.HasPrefix(word, beginning) && (n >= 3 || 2*n >= utf8.RuneCountInString(word))
 }
 
 // translate converts an error of the YAML library into an *Error with the file's name, the position, and words for

@@ -99,7 +99,8 @@ func TestDecodeNamesThePlace(t *testing.T) {
 }
 
 // TestSuggestOnlyWhatIsNear: Suggest offers the one known word that is nearest to what was typed. If none is near, it
-// lists the known words instead, at most 40 of them.
+// lists the known words instead, at most 40 of them. What another tool calls it (folder, file) suggests the word here,
+// even if another one is nearer. Three letters are too few for an abbreviation.
 func TestSuggestOnlyWhatIsNear(t *testing.T) {
 	many := make([]string, 2000)
 	for i := range many {
@@ -113,6 +114,9 @@ func TestSuggestOnlyWhatIsNear(t *testing.T) {
 		"ad_format":               {[]string{"a", "b"}, " (known: a, b)"},
 		"adformat":                {[]string{"a", "ad_format"}, ` (did you mean "ad_format"?)`},
 		"num_l":                   {[]string{"a", "num_leaves"}, ` (did you mean "num_leaves"?)`},
+		"num_":                    {[]string{"a", "num_leaves"}, ` (did you mean "num_leaves"?)`},
+		"num":                     {[]string{"a", "num_leaves"}, " (known: a, num_leaves)"},
+		"年":                       {[]string{"x", "月"}, " (known: x, 月)"}, // one character, of three bytes
 		"num_leaves_of_all":       {[]string{"a", "num_leaves"}, ` (did you mean "num_leaves"?)`},
 		strings.Repeat("a", 5000): {[]string{"a", "aa"}, " (known: a, aa)"},
 		"boosting":                {[]string{"bagging", "num_leaves"}, " (known: bagging, num_leaves)"},
@@ -225,7 +229,7 @@ type numbers struct {
 }
 
 // TestNumbersAreWhatTheyLookLike: a text that the YAML library would turn into another number or another type than it
-// looks like is refused, with its place and what belongs there.
+// looks like is refused, with its place and what belongs there. So is a key without a value.
 func TestNumbersAreWhatTheyLookLike(t *testing.T) {
 	for in, want := range map[string]string{
 		"count: 1.5":                  `expected a whole number, found "1.5"`,

@@ -209,6 +209,16 @@ func Suffix(name string) string {
 	return filepath.Ext(name)
 }
 
+// Literal returns the part of a pattern (see Matches) before its first special character, or without one the whole
+// pattern but a slash at its end: the name of every object that matches begins with it. A backslash is special, as it
+// makes the next character literal.
+func Literal(pattern string) string {
+	if i := strings.IndexAny(pattern, "*?[\\"); i >= 0 {
+		return pattern[:i]
+	}
+	return strings.TrimSuffix(pattern, "/")
+}
+
 // Magic numbers of formats.
 const (
 	magicParquet = "PAR1"

@@ -66,7 +66,7 @@ func (q *Bucket) Run(ctx context.Context) (*Result, error) {
 func (q *Bucket) listTables(ctx context.Context) ([]blob.Attrs, error) {
 	var inputs []blob.Attrs
 	outputs := map[string]string{} // by the output's name: its table
-	for o, err := range q.From.List(ctx, q.literal()) {
+	for o, err := range q.From.List(ctx, table.Literal(q.Pattern)) {
 		if err != nil {
 			return nil, fmt.Errorf("list the tables to score: %w", err)
 		}
@@ -95,28 +95,23 @@ func (q *Bucket) listTables(ctx context.Context) ([]blob.Attrs, error) {
 	return inputs, nil
 }
 
-// literal is the part of the pattern before the first special character of a glob, with which all matching names begin.
-// A pattern without one, which names an object or a folder, is literal but for a slash at its end.
-func (q *Bucket) literal() string {
-	if i := strings.IndexAny(q.Pattern, "*?[\\"); i >= 0 {
-		return q.Pattern[:i]
-	}
-	return strings.TrimSuffix(q.Pattern, "/")
-}
-
 // outputName returns the name of the output for an input, whose name matches the pattern: q.Prefix, and what of the
 // input's name follows the last slash before the pattern's first special character. So the glob in/day-*/*.csv keeps
 // the folders of days, as in day-1/a.csv, and of the folder in/clicks the outputs are clicks/a.csv. The suffix, with
 // that of a compression, is replaced by .parquet for Parquet, else by .csv.
 func (q *Bucket) outputName(name string) string {
 	// All matching names begin with the literal part, and so with the folders in it.
-	folders := strings.LastIndex(q.literal(), "/") + 1
+	folders := strings.LastIndex(table.Literal(q.Pattern), "/") + 1
 	rest := name[folders:]
 
-	// Cut the suffix off, unless it is all of the name.
+	// Cut the suffix, which is in lower case, and what follows it off, unless it is all of the name. The name is not
+	// searched in lower case, in which some letters have another number of bytes: İ has two, and i one.
 	suffix := table.Suffix(rest)
-	if i := strings.LastIndex(strings.ToLower(rest), suffix); suffix != "" && i > 0 {
-		rest = rest[:i]
+	for i := len(rest) - len(suffix); suffix != "" && i > 0; i-- {
+		if strings.EqualFold(rest[i:i+len(suffix)], suffix) {
+			rest = rest[:i]
+			break
+		}
 	}
 	if suffix == ".pq" || suffix == ".parquet" {
 		return q.Prefix + rest + ".parquet"
@@ -149,7 +144,7 @@ func (q *Bucket) scoreObject(ctx context.Context, o blob.Attrs, name string) (*R
 	}
 	defer f.Close()
 	if _, err := q.To.Put(ctx, name, blob.Absent, f); err != nil && !errors.Is(err, blob.ErrPrecondition) {
-		return nil, fmt.Errorf("write %s: %w", name, err) // if it is there, another run has written the same
+		return nil, fmt.Errorf("write %s: %w", name, err)
 	}
 	return done, nil
 }

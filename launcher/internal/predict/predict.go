@@ -54,7 +54,7 @@ const (
 )
 
 const (
-	batchRows = 16384 // of wide tables fewer, so that a batch takes megabytes
+	scoredRows = 16384 // in a batch; of wide tables fewer, so that a batch takes megabytes
 	// Explaining a row takes a millisecond and more: between batches progress is shown and an end is heard.
 	explainedRows = 512
 )
@@ -157,16 +157,18 @@ func (q *Request) contributions(rows int, values []float64) ([]float64, error) {
 	return added, model.Contributions(values, added, runtime.GOMAXPROCS(0))
 }
 
-// batchRows returns how many rows are scored at once, if so many columns are read and written: fewer of wide tables,
-// and of rows that are explained, whose contributions are in memory as well.
+// batchRows returns how many rows are scored at once, if so many columns are read and written: at most scoredRows, and
+// fewer of wide tables. Rows whose contributions are computed come in batches of at most explainedRows, as that takes
+// long.
 func (q *Request) batchRows(columns int) int {
+	// With Contributions these are among the columns to write. Explain needs them too, but writes only a few.
 	if q.Explain > 0 {
 		columns += q.Scorer.Model.Features()
 	}
 	if q.Contributions || q.Explain > 0 {
 		return min(explainedRows, table.BatchRows(columns))
 	}
-	return min(batchRows, table.BatchRows(columns))
+	return min(scoredRows, table.BatchRows(columns))
 }
 
 // spareInput returns an error of kind Usage if q.Out is one of the input's files, which it would overwrite.

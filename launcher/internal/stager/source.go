@@ -122,7 +122,7 @@ func (s *Stager) findIn(ctx context.Context, place dataset.Place, src *source) e
 	}
 
 	found := false
-	for attrs, err := range store.List(ctx, literal(pattern)) {
+	for attrs, err := range store.List(ctx, table.Literal(pattern)) {
 		if err != nil {
 			return fmt.Errorf("list %s: %w", place.Pattern, err)
 		}
@@ -155,16 +155,6 @@ func (s *Stager) newestDay() time.Time {
 		return s.Day
 	}
 	return s.now().AddDate(0, 0, -1)
-}
-
-// literal returns the part of a pattern before its first special character, or without one the whole pattern but a
-// slash at its end: every object that matches begins with it. A backslash is special, as it makes the next character
-// literal.
-func literal(pattern string) string {
-	if i := strings.IndexAny(pattern, "*?[\\"); i >= 0 {
-		return pattern[:i]
-	}
-	return strings.TrimSuffix(pattern, "/")
 }
 
 // fetchObjects copies the source's objects into dir, exports its queries, and sets the paths in src.files. Local files
