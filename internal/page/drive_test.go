@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coppice/internal/page/pagetest"
+	"coppice/internal/page/plot"
 )
 
 // press presses a key.
@@ -24,12 +25,12 @@ func press(p *pagetest.Page, key string) {
 // inTheDark has the page believe that its reader wants it dark, or not.
 func inTheDark(p *pagetest.Page, on bool) {
 	p.Call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme",
-		"value": map[bool]string{true: "dark", false: "light"}[on]}}})
+		"value": plot.Either(on, "dark", "light")}}})
 }
 
 // printed has the page believe that it is printed, or not.
 func printed(p *pagetest.Page, on bool) {
-	p.Call("Emulation.setEmulatedMedia", map[string]any{"media": map[bool]string{true: "print", false: "screen"}[on]})
+	p.Call("Emulation.setEmulatedMedia", map[string]any{"media": plot.Either(on, "print", "screen")})
 }
 
 // axeOf runs axe-core, whose script is in file, and returns what it finds to keep people with disabilities from using

@@ -10,6 +10,7 @@ import (
 
 	"coppice/internal/nights"
 	"coppice/internal/page"
+	"coppice/internal/page/plot"
 	"coppice/internal/sweep"
 )
 
@@ -17,7 +18,8 @@ import (
 const worseThan9 = "worse than version 9: log_loss 2.7 % worse (1.1 to 4.4 %)"
 
 // tonight is a home page with something of every kind: a sweep that runs (11) and will exceed its budget, one that was
-// not promoted (10), one that was (9), one that cannot be read, a blocked table, and a model with nothing live.
+// not promoted (10), one that was (9), one that cannot be read, a blocked table, and a model with nothing live. The
+// sweep has run for ten minutes at $3.20 an hour, which is $0.53; what is left of its $2.00 lasts 28 minutes.
 func tonight() *page.Index {
 	at := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 	ended := func(id string, v sweep.Verdict, why string, version int) page.IndexSweep {
@@ -90,7 +92,7 @@ func TestAmber(t *testing.T) {
 			ratio.Value, ratio.Low, ratio.High = 1.24, 1.09, 1.42
 		}
 		night1.Winner.Gate.Checks = append(night1.Winner.Gate.Checks, ratio)
-		want := map[bool]string{true: "answer a-held", false: "answer a-live"}[caution]
+		want := plot.Either(caution, "answer a-held", "answer a-live") // amber and green
 		for name, view := range map[string]writer{
 			"home": &page.Index{Models: []page.IndexModel{{Name: "ctr", Versions: 1, Champion: 1, Last: &last}},
 				Sweeps: []page.IndexSweep{last}},
@@ -182,7 +184,7 @@ func TestOneAnswer(t *testing.T) {
 		change(c)
 
 		// The views that launcher/internal/report would make of the conclusion.
-		live := map[bool]int{true: c.Version, false: 8}[c.Gate.Promoted]
+		live := plot.Either(c.Gate.Promoted, c.Version, 8)
 		if c.Gate.Promoted {
 			c.Standing = nil
 		}

@@ -85,8 +85,10 @@ func reliability(t *metric.Tested, moved bool) (*plot.Chart, []binRow) {
 
 	// The points of both curves. 15 bins are enough to see a bend, and few enough for the intervals not to overlap.
 	var rows []binRow
-	positive := true // all coordinates are above 0, as logarithmic axes need, which spread out rare positives
-	within := 0      // bins whose interval contains the prediction
+	// Logarithmic axes spread out rare positives. They need coordinates above 0; a prediction of 0 after calibration
+	// may be, as it is drawn at their edge.
+	positive := true
+	within := 0 // bins whose interval contains the prediction
 	bins := mergeBins(t.Bins, 15, t.Calibrated)
 	for _, b := range bins {
 		r := binRow{Rows: b.Rows, After: b.After / b.Weight}

@@ -105,7 +105,7 @@ func TestCallerOfAnAccount(t *testing.T) {
 		parts := strings.Split(r.FormValue("assertion"), ".")
 		if text, err := base64.RawURLEncoding.DecodeString(parts[min(1, len(parts)-1)]); err != nil ||
 			json.Unmarshal(text, &claims) != nil {
-			t.Errorf("an exchange of %q", parts)
+			t.Errorf("got an exchange of %q; want a signed claim of scopes in its second part", parts)
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": claims.Scope, "token_type": "Bearer",
 			"expires_in": 3600})
@@ -114,7 +114,8 @@ func TestCallerOfAnAccount(t *testing.T) {
 		scopes := strings.Fields(r.FormValue("access_token"))
 		if header := r.Header.Get("Authorization"); header != "Bearer "+strings.Join(scopes, " ") ||
 			!slices.Contains(scopes, "https://www.googleapis.com/auth/cloud-platform") {
-			t.Errorf("called with %q about a token for %q", header, scopes)
+			t.Errorf("called with the header %q about a token for %q; want that token, for Google Cloud", header,
+				scopes)
 		}
 		info := map[string]string{"scope": strings.Join(scopes, " ")}
 		if slices.Contains(scopes, "https://www.googleapis.com/auth/userinfo.email") {

@@ -50,7 +50,7 @@ files of deleted versions.`,
 				if err != nil {
 					return err
 				}
-				for _, i := range items {
+				for _, i := range items { // objects of deleted versions, as gcloud takes them
 					for n, object := range i.URLs {
 						i.URLs[n] = folder.URL(w.env.RegistryBucket, object)
 					}

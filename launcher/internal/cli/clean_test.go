@@ -65,6 +65,8 @@ func TestClean(t *testing.T) {
 			t.Errorf("%s is held by %q (listed: %v), want %q", name, got, ok, want)
 		}
 	}
+	// Later than the first of these came the open sweep's dataset and ten others; than lost, open and ten; than night-1,
+	// lost as well.
 	for name, want := range map[string]string{
 		"dataset clicks@0123456789abcdef": "11 newer versions",
 		"sweep half":                      "it has no plan",
@@ -76,6 +78,7 @@ func TestClean(t *testing.T) {
 			t.Errorf("%s may go because of %q, want %q", name, why[name], want)
 		}
 	}
+	// 13 datasets (one grown, two put, ten newer), 15 sweeps (five named, ten newer), a trial and two records.
 	if len(items) != 31 {
 		t.Errorf("%d items, want 31: %v", len(items), held)
 	}

@@ -286,10 +286,11 @@ func TestParametersOfAResultCanBeFedBack(t *testing.T) {
 	w := newStagedWorld(t)
 	for _, search := range []string{fmt.Sprintf("{fixed: [%s]}", text), "{grid: {ignore_column: ['', 'name:age']}}"} {
 		yaml := strings.Replace(sweepYAML, "{random: {num_leaves: {log_int: [4, 40]}}}", search, 1)
-		yaml = strings.Replace(yaml, "trials: 4", "trials: 1", 1)
-		if strings.Contains(search, "grid") {
-			yaml = strings.Replace(yaml, "trials: 1", "trials: 2", 1)
+		trials := "trials: 1"
+		if strings.Contains(search, "grid") { // which has two values
+			trials = "trials: 2"
 		}
+		yaml = strings.Replace(yaml, "trials: 4", trials, 1)
 		w.must("sweep", w.file("again.yaml", yaml), "--dry-run")
 	}
 }
@@ -302,7 +303,7 @@ func TestWordsOnScreens(t *testing.T) {
 	w.run("sweep", file, "--id", "night-1")
 	w.says(w.must("status"), "│ no winner │")
 	w.says(w.must("status", "--json"), `"outcome": "no_winner"`)
-	w.jobs.cancelled = true
+	w.jobs.cancelled = true // so that its job does not run any more, and there is nothing to cancel
 	w.refused(sweep.ExitConflict, "has ended (no winner)", "cancel", "night-1")
 }
 

@@ -19,8 +19,9 @@ import (
 func provisioner(w *Setup, p *sweep.Plan) *provision.Provisioner {
 	return &provision.Provisioner{Store: w.sweeps, Jobs: w.Jobs, Plan: p, Now: w.Now, Every: lookInterval(p),
 		Waits: func(m *provision.Machines) { w.say("machines: %v\n", m) },
-		Moved: func(n int, reason string) {
+		Moved: func(n int, reason string) { // n, from 1, is the job that it continues with
 			if w.asJSON {
+				// An output that nobody reads any more is no reason to stop.
 				_ = json.NewEncoder(w.Out).Encode(map[string]any{"sweep": p.Sweep, "moved": map[string]any{
 					"job": p.JobName(n), "machine": provision.Describe(p, n), "reason": reason}})
 				return

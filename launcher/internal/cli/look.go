@@ -73,7 +73,10 @@ the trials' learning curves. Without a name it is the newest sweep.`,
 		Example: "  launcher leaderboard\n  launcher leaderboard nightly-ctr-1a2b3c4d",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return w.readSweep(cmd.Context(), args, func(s *sweepview.View, st sweepview.State) error {
-				most := map[bool]int{false: mostTrials}[all] // 0, which stands for all, with --all
+				most := mostTrials
+				if all {
+					most = 0 // which stands for all
+				}
 				return w.print(st.Board, func() {
 					w.screen().Sure(st.Conclusion, "")
 					w.screen().Board(report.Board(s.Plan, st), s.Plan, st.Board, most)

@@ -42,7 +42,7 @@ started again: the slot is still free. If the table is that of the slot before, 
 		Example: `  launcher nightly nightly.yaml --schedule "0 3 * * *" --time-zone Europe/Berlin --batch --no-wait
   launcher nightly nightly.yaml                                # the slot is today, in UTC
   launcher nightly nightly.yaml --at 2026-11-20T03:10:00Z      # makes up for a night`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error { // args[0] is there, as Use says
 			if err := f.check(cmd); err != nil {
 				return err
 			}

@@ -21,7 +21,7 @@ used again. A version that an alias points at is never deleted. The history reco
 stay in the bucket until its owner removes them: launcher clean lists them. Asks first, unless --yes is
 given.`,
 		Example: `  launcher registry delete ctr@4 --why "trained on data that had to go"`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error { // args[0] is there, as Use says
 			return w.changeVersion(cmd.Context(), args[0], func(v registry.Version) error {
 				name := fmt.Sprintf("%s@%d", v.Model, v.Number)
 				if args[0] != name {

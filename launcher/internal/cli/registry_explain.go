@@ -38,7 +38,7 @@ are shuffled among the rows, with a 95 % interval. Features made from the same c
 since they move a prediction together and each can replace the other. Each of several classes has a raw score, and
 contributions are added up over them; those by class are in --json.`,
 		Example: "  launcher registry explain ctr\n  launcher registry explain ctr@12 --metric auc --rows 10000 --json",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error { // args[0] is there, as Use says
 			if f.rows < 2 || f.rows > maxExplained {
 				return program.Usagef("--rows is %d: use 2 to %d", f.rows, maxExplained)
 			}

@@ -31,7 +31,7 @@ differ (exit code 5). Nothing is written to the registry. The number of threads 
 Coppice may grow other trees, and then the report names both builds.`,
 		Example: `  launcher registry reproduce ctr@12
   launcher registry reproduce ctr --dataset build/data/clicks/0123456789ab`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error { // args[0] is there, as Use says
 			if err := checkThreads(f.threads); err != nil {
 				return err
 			}

@@ -33,7 +33,7 @@ someone who rewrote the whole chain.`,
   launcher registry show ctr@3 --file model.txt > model.txt
   launcher registry show ctr --history
   launcher registry show ctr --verify`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error { // args[0] is there, as Use says
 			model, _, version := strings.Cut(args[0], "@")
 			switch {
 			case version && history:
@@ -119,7 +119,7 @@ func showVersion(ctx context.Context, w *Setup, v registry.Version, all bool) er
 	if about.Remarks, err = w.registry.Remarks(ctx, v.Model, v.Number); err != nil {
 		return err
 	}
-	// Damaged events are left out: their error comes with the others.
+	// Damaged events are left out in silence, as long as others can be read: --history and --verify tell of them.
 	if about.Events, err = w.registry.History(ctx, v.Model); err != nil && about.Events == nil {
 		return err
 	}

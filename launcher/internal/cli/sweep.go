@@ -105,7 +105,7 @@ money is spent: what has been trained by then is concluded, if the quorum is rea
   launcher sweep sweep.yaml --budget 12.50
   launcher sweep sweep.yaml --id nightly-20261120 --no-wait --json
   launcher sweep sweep.yaml --schedule "0 3 * * *" --time-zone Europe/Berlin --no-wait`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error { // args[0] is there, as Use says
 			if err := f.check(cmd); err != nil {
 				return err
 			}

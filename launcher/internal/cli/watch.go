@@ -23,7 +23,7 @@ func watchCommand(w *Setup) *cobra.Command {
 		Long: "Shows the sweep's progress until the aggregator has concluded it. Ctrl-C only stops watching; the " +
 			"sweep continues.",
 		Example: "  launcher watch nightly-ctr-1a2b3c4d",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error { // args[0] is there, as Use says
 			return w.withCloud(cmd.Context(), func() error {
 				id, err := sweepview.Find(cmd.Context(), w.sweeps, args[0])
 				if err != nil {

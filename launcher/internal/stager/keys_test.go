@@ -37,10 +37,10 @@ func TestKeysOfFewRows(t *testing.T) {
 		var b strings.Builder
 		b.WriteString("y,a,b,c,d,x\n")
 		for range 3000 {
-			a, o, x := rng.IntN(12), rng.IntN(12), rng.NormFloat64()
+			first, second, x := rng.IntN(12), rng.IntN(12), rng.NormFloat64() // the levels of a and b, and column x
 			score := 0.6*x - 1
 			if tc.planted {
-				score += effect[a][o]
+				score += effect[first][second]
 			}
 			y := 0
 			if rng.Float64() < 1/(1+math.Exp(-score)) {
@@ -49,12 +49,12 @@ func TestKeysOfFewRows(t *testing.T) {
 			if tc.label == classes && rng.IntN(5) == 0 {
 				y = 2 // whatever the pair is
 			}
-			fmt.Fprintf(&b, "%d,a%d,b%d,c%d,d%d,%.3f\n", y, a, o, rng.IntN(40), rng.IntN(6), x)
+			fmt.Fprintf(&b, "%d,a%d,b%d,c%d,d%d,%.3f\n", y, first, second, rng.IntN(40), rng.IntN(6), x)
 		}
 		path := filepath.Join(t.TempDir(), "t.csv")
 		must.Do(t, os.WriteFile(path, []byte(b.String()), 0o644))
 		files := must.Get(table.Expand(path))(t)
-		d := again(t, files, "label: "+tc.label+"\nsplit: {by: random, train: 0.7, valid: 0.1, calib: 0.1, "+
+		d := stageAndOpen(t, files, "label: "+tc.label+"\nsplit: {by: random, train: 0.7, valid: 0.1, calib: 0.1, "+
 			"test: 0.1}\n")
 
 		// Which keys the search found.

@@ -56,11 +56,11 @@ func shuffled(t *testing.T, rest string, twice bool) (*dataset.Dataset, []table.
 	path := filepath.Join(t.TempDir(), "t.csv")
 	must.Do(t, os.WriteFile(path, b.Bytes(), 0o644))
 	files := must.Get(table.Expand(path))(t)
-	return again(t, files, rest), files
+	return stageAndOpen(t, files, rest), files
 }
 
-// again stages files with a spec of which rest is all but name and source, and opens the dataset.
-func again(t *testing.T, files []table.File, rest string) *dataset.Dataset {
+// stageAndOpen stages files with a spec of which rest is all but name and source, and opens the dataset.
+func stageAndOpen(t *testing.T, files []table.File, rest string) *dataset.Dataset {
 	t.Helper()
 	spec := must.Get(dataset.ParseSpec("dataset.yaml", []byte("name: t\nsource: t.csv\n"+rest)))(t)
 	dir := filepath.Join(t.TempDir(), "d")

@@ -82,8 +82,9 @@ func (s *Stager) readPastNights(ctx context.Context, spec *dataset.Spec, dst Des
 	for _, n := range earlier {
 		if !n.Blocked() && n.Meaning == meaning {
 			q.Before = append(q.Before, n.Profile)
-			q.Respecified = n.Spec != hash        // of the last one
-			q.Doubted = n.Doubted() && !q.Doubted // after the loop: only the last of them is (see Request.Doubted)
+			q.Respecified = n.Spec != hash // of the last one
+			// The last one is doubted, unless the one before it was, too: two in a row confirm each other.
+			q.Doubted = n.Doubted() && !q.Doubted
 			r.Against = append(r.Against, n.Version)
 		}
 	}
@@ -233,7 +234,7 @@ func (d Destination) Nights(ctx context.Context, name string) ([]*nights.Record,
 			return nil, err
 		}
 		for _, e := range entries {
-			if info, err := e.Info(); err == nil {
+			if info, err := e.Info(); err == nil { // else it was removed meanwhile
 				add(e.Name(), info.ModTime(), info.Size())
 			}
 		}

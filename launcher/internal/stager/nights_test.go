@@ -142,7 +142,7 @@ func TestContractBeginsWithNights(t *testing.T) {
 
 	// A schedule's nights: the first has nothing to be compared with, a later one can be blocked.
 	nightly := &stager.Stager{Scratch: t.TempDir(), Now: s.Now, Night: "2026-11-20"}
-	empty.Rows = empty.Rows[1:]
+	empty.Rows = empty.Rows[1:] // so that it is another table than the second one, which has its record already
 	if n := night(t, nightly, empty, stager.Destination{Dir: t.TempDir()}, ""); n.Night.Blocked() {
 		t.Errorf("a schedule's first night is blocked, want it to pass: %v", n.Night.Findings)
 	}
@@ -190,8 +190,8 @@ func TestDamagedNights(t *testing.T) {
 	}
 }
 
-// TestManyBlockedNights: after 70 blocked versions, more than are compared, later nights are still compared with the
-// good ones before.
+// TestManyBlockedNights: after 70 blocked versions, more than the 60 that would be read (twice nights.MaxNights), later
+// nights are still compared with the good ones before: blocked ones do not count among the 60.
 func TestManyBlockedNights(t *testing.T) {
 	dst := stager.Destination{Store: blob.Memory(), URL: "gs://d"}
 	s := &stager.Stager{Scratch: t.TempDir()}

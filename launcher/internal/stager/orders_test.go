@@ -72,6 +72,7 @@ func TestOrdersOfQueries(t *testing.T) {
 		t.Errorf("items of no worth have statistics by %+v in %s; want the files of %s", m.Order, chance, without)
 	}
 
+	// The columns of numbers come first among the features, then statistics.
 	asked, m := stageOrders(t, judged(false), "{order: {by: group}, columns: {item: [rate]}}", 2)
 	if m.Order == nil || m.Features[0].Name != "hour" || m.Features[1].Name != "item:rate" {
 		t.Errorf("%s has statistics by %+v of %+v; want the rate that was asked for", asked, m.Order, m.Features)
