@@ -118,7 +118,8 @@ func TestModelPage(t *testing.T) {
 // was found in its table, how the live and the new version did on its rows, and why it was not promoted. It tells of a
 // rollback, and of several nights in a row without a champion.
 func TestNightsOfAModel(t *testing.T) {
-	// Of 11 nights, one was blocked and the last one made no champion: it scored 0.0031 more than the 0.114 of version 9.
+	// Of 11 nights, one was blocked and the last one made no champion: it scored 0.0031 more than the 0.114 of
+	// version 9.
 	text := said(write(t, versions(10)))
 	for _, want := range []string{"Version 9 is live promoted 2026-11-20 04:00 " +
 		"The last night, 2026-11-21 03:00 : not promoted. W" + worseThan9[1:] + ". " +

@@ -382,8 +382,8 @@ const maxMistyped = 200
 // similar enough. Similar means few edits (Levenshtein): at most a third of word's length, rounded up, and at most half
 // of it, rounded down, which counts for short words. Capitals do not matter in that.
 //
-// Lengths are those in characters. An abbreviation counts as two edits at most. Since a word of three letters may have one edit only, "lear" finds
-// learning_rate, and "lea" does not: so few letters begin too many words.
+// Lengths are those in characters. An abbreviation counts as two edits at most. Since a word of three letters may have
+// one edit only, "lear" finds learning_rate, and "lea" does not: so few letters begin too many words.
 func Nearest(word string, words []string) string {
 	if len(word) > maxMistyped {
 		return ""

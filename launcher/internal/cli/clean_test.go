@@ -65,8 +65,8 @@ func TestClean(t *testing.T) {
 			t.Errorf("%s is held by %q (listed: %v), want %q", name, got, ok, want)
 		}
 	}
-	// Later than the first of these came the open sweep's dataset and ten others; than lost, open and ten; than night-1,
-	// lost as well.
+	// Later than the first of these came the open sweep's dataset and ten others; later than lost, open and ten; later
+	// than night-1, lost as well.
 	for name, want := range map[string]string{
 		"dataset clicks@0123456789abcdef": "11 newer versions",
 		"sweep half":                      "it has no plan",
