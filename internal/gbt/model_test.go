@@ -75,6 +75,9 @@ func TestReadModelRefuses(t *testing.T) {
 // TestReadModelPredictsByLightGBMsRules: a model with nodes that only LightGBM writes predicts as LightGBM does. At its
 // root zeros count as missing and go left. At the node below it nothing is missing, and NaN counts as 0. An infinite
 // threshold, which LightGBM writes, is read, and one that is no number refused.
+//
+// The root and node 1 ask feature a (decision_type 6: zeros are missing, and go left; 2: nothing is missing), and node
+// 2 feature b for a category: 0, 1 and 40 go left, bits 0 and 1 of a set's first word and bit 8 of its second.
 func TestReadModelPredictsByLightGBMsRules(t *testing.T) {
 	const model = `tree
 version=v4
@@ -126,10 +129,10 @@ end of trees
 		{-4, 0, 1},   // below both
 		{1, 1, 3},    // category 1
 		{1, 40, 3},   // category 40, in the second word
-		{1, 41, 4},   // no bit
+		{1, 41, 4},   // not in the set
 		{1, 1e12, 4}, // beyond the set
 		{1, nan, 4},  // missing categories go right
-		{1, -2, 4},
+		{1, -2, 4},   // none, as all from -1 down
 		{1, 1.7, 3},  // truncated
 		{1, -0.5, 3}, // truncated, to category 0
 		{1, -1, 4},

@@ -561,10 +561,9 @@ func TestCrossEntropyOfQuery(t *testing.T) {
 	o.(*ranking).crossEntropyOfQuery(&q, random)
 	draw := func(r uint64) float64 { return float64(random.uniform(r)>>32) / (1 << 32) }
 	a, b := 4-draw(0), 1-draw(1)
-	first := 0.5 - a/(a+b)
 	// By hand, for the first row: the first term is f, and -f for the other row. The second is 1/2 of the other row's
-	// term over 1/2, -f, and the third in the same way f. For the other row all are the opposite.
-	want := first - first + first
+	// term over 1/2, -f, and the third in the same way f: together f. For the other row all are the opposite.
+	want := 0.5 - a/(a+b)
 	if math.Abs(q.g[0]-want) > 1e-12 || math.Abs(q.g[1]+want) > 1e-12 || q.h[0] != 0.25 || q.h[1] != 0.25 {
 		t.Errorf("gradients %v and hessians %v; want %v, its opposite, and a quarter each", q.g, q.h, want)
 	}

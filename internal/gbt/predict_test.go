@@ -242,9 +242,9 @@ func TestPredictAllIsPredict(t *testing.T) {
 	}
 }
 
-// TestTreeBlocksAreSeveral: compiling a model with many predicates gives several blocks of trees, none much larger than
-// allowed. How many exits a tree has, and whether rows are walked on below them and in which way, depends on its number
-// of leaves.
+// TestTreeBlocksAreSeveral: compiling a model with many predicates gives several blocks of trees. A block ends with the
+// tree that fills it, so it is larger than the limit by less than that tree, and surely not twice as large. How many
+// exits a tree has, and whether rows are walked on below them and in which way, depends on its number of leaves.
 func TestTreeBlocksAreSeveral(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	f := randomForest(rng, forestSpec{features: 50, trees: 450, leaves: 250, bounds: 4000, categorical: 0.1}).compile()

@@ -112,7 +112,7 @@ func TestWhoHoldsATrial(t *testing.T) {
 			put(t, store, names.Release(trial, 0), sweep.Release{})
 		}
 		if trial > 1 {
-			put(t, store, names.Pause(trial, 3), sweep.Pause{})
+			put(t, store, names.Pause(trial, 3), sweep.Pause{}) // at three trees
 		}
 	}
 	put(t, store, names.Promotion(3, 3), sweep.Promotion{})
@@ -241,9 +241,9 @@ func TestLeftOfASelection(t *testing.T) {
 	p.Sizing.Tasks, p.Base = 8, sweep.Params{"num_leaves": 31.0} // a plan with open trials must have Base
 	p.Spec.Search.Features = &sweep.Features{Try: sweep.TryForward, Groups: map[string][]string{"a": {"x"}, "b": {"y"},
 		"c": {"z"}}}
-	p.Trials = append(p.Trials, sweep.Trial{Number: 5})
+	p.Trials = append(p.Trials, sweep.Trial{Number: 5}) // world's are 0 to 4
 	for i := range p.Trials {
-		p.Trials[i].Open = i > 0
+		p.Trials[i].Open = i > 0 // its step sets its parameters: the first one those of 1 to 3, the second of 4 and 5
 	}
 	put(t, store, sweep.Names(p.Sweep).Plan(), p)
 	put(t, store, sweep.Names(p.Sweep).Result(0), result(p, 0, 0.5))
