@@ -267,8 +267,8 @@ func outputOf(text string) (out outputKind, ok bool) {
 	switch text {
 	case "fair", "mape": // not trained here any more; LightGBM and earlier builds wrote them
 		return asIs, true
-	case rootText, "regression_l1 sqrt", "quantile sqrt", "fair sqrt":
-		// Only LightGBM writes the last three: here, reg_sqrt is for squared errors only.
+	case rootText, "regression_l1 sqrt", "quantile sqrt", "fair sqrt", "mape sqrt":
+		// Only LightGBM writes the last four: here, reg_sqrt is for squared errors only.
 		return root, true
 	}
 	for _, o := range objectives() {

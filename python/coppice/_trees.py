@@ -23,7 +23,7 @@ OUTPUTS = {
     BINARY: LOG_ODDS,
     "cross_entropy": LOG_ODDS,
     **dict.fromkeys(("regression", "regression_l1", "huber", "fair", "quantile", "mape", "lambdarank", "rank_xendcg"), AS_IS),
-    **dict.fromkeys(("regression sqrt", "regression_l1 sqrt", "fair sqrt", "quantile sqrt"), ROOT),
+    **dict.fromkeys(("regression sqrt", "regression_l1 sqrt", "fair sqrt", "mape sqrt", "quantile sqrt"), ROOT),
     **dict.fromkeys(("poisson", "gamma", "tweedie"), LOG_MEAN),
 }
 MAX_CLASSES = 1000

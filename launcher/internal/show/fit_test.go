@@ -36,7 +36,7 @@ func TestNewFit(t *testing.T) {
 		}
 		rows = append(rows, sweep.Row{Trial: p.Trials[i], Result: r})
 	}
-	slices.SortFunc(rows[:2], func(a, b sweep.Row) int { return b.Result.Trial - a.Result.Trial })
+	slices.SortFunc(rows[:2], func(a, b sweep.Row) int { return b.Result.Trial - a.Result.Trial }) // the best first
 	st := sweepview.State{Board: sweep.Board{Rows: rows},
 		Conclusion: &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Model: "clicks", Version: 4, Trial: 1, Done: 2,
 			Gate: &sweep.GateDecision{Reason: "no better"}}}
@@ -96,6 +96,7 @@ func TestNewFit(t *testing.T) {
 		want   string
 	}{
 		{4, false, ""}, // 2 of them done
+		// 2.5 minutes for 5 trials rather than 2, and at least twice as many as there were.
 		{5, false, "--minutes (1m0s) allowed 2 of 5 trials: the model may be underfit; repeat with --minutes 2.5"},
 		{2, true, "--minutes (1m0s) allowed 2 of 2 trials, and cut the training of the best one at 40 trees: the " +
 			"model may be underfit; repeat with --minutes 2"},
