@@ -41,7 +41,7 @@ var ceilings = map[string]int{
 	"internal/exact":               68,
 	"internal/expression":          457,
 	"internal/fit":                 851,
-	"internal/gbt":                 7666,
+	"internal/gbt":                 7671,
 	"internal/ledger":              431,
 	"internal/machines":            320,
 	"internal/metric":              2084,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_481
+const maxLines = 89_486
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -74,12 +74,12 @@ func ReadParams(file string) (values map[string]any, notes []string, doc *strict
 var confLine = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)$`)
 
 // fromConf turns a LightGBM parameter file (name = value, # for comments) into YAML. Every line becomes one line, so
-// that later errors have the right line number. A value with commas becomes a list, unless the parameter is a text with
-// commas here, such as ignore_column. file is its name for errors, which are of kind Input.
-func fromConf(file string, text []byte) ([]byte, error) {
+// that later errors have the right line number. A value may be in quotes. One with commas becomes a list, unless the
+// parameter is a text with commas here, such as ignore_column. file is its name for errors, which are of kind Input.
+func fromConf(file string, data []byte) ([]byte, error) {
 	var b bytes.Buffer
 	n := 0
-	for line := range strings.Lines(string(bytes.TrimPrefix(text, []byte("\ufeff")))) {
+	for line := range strings.Lines(string(bytes.TrimPrefix(data, []byte("\ufeff")))) {
 		n++
 		line, _, _ = strings.Cut(line, "#")
 		line = strings.TrimSpace(line)
@@ -93,10 +93,15 @@ func fromConf(file string, text []byte) ([]byte, error) {
 				"num_leaves = 31", file, n, line)
 		}
 
-		value := confValue(m[2])
-		if strings.Contains(m[2], ",") && !isText(m[1]) {
+		text := strings.TrimSpace(strings.Trim(m[2], `'"`))
+		if text == "" { // to LightGBM, as if the line were not there
+			b.WriteByte('\n')
+			continue
+		}
+		value := confValue(text)
+		if strings.Contains(text, ",") && !isText(m[1]) {
 			var parts []string
-			for part := range strings.SplitSeq(m[2], ",") {
+			for part := range strings.SplitSeq(text, ",") {
 				parts = append(parts, confValue(strings.TrimSpace(part)))
 			}
 			value = "[" + strings.Join(parts, ", ") + "]"
