@@ -42,6 +42,7 @@ type splitPart struct {
 	targets dataset.Targets // of its rows in the batch
 	total   float64         // of labels
 	lost    float64         // rounding error of total
+	weighed bool            // some row has a weight above 0; set only if rows have weights
 	columns [][]uint8       // bins by feature, for the rows in the batch
 	mine    [][]uint8       // memory of columns; unused while all rows of a batch are in the split
 	rowBins []uint8         // the same bins row by row, [rows x features]
@@ -76,8 +77,8 @@ func newPass(survey *survey, manifest *dataset.Manifest, writer *dataset.Writer,
 
 // writeFiles reads the table again and writes all files of the dataset except the manifest. It completes the manifest
 // with what only this pass knows: the mean labels and what the statistics say. A table that has other rows than in the
-// first pass is an error, and so are rows of train that all have the same binary label. The encoders and bins cannot be
-// used afterwards.
+// first pass is an error, and so are rows of train that all have the same binary label, and a split other than calib
+// whose rows all have the weight 0. The encoders and bins cannot be used afterwards.
 func (p *pass) writeFiles(ctx context.Context, options Options) error {
 	s := p.survey
 	if err := s.source.eachBatch(ctx, false, p.writeBatch, options.progress(PhaseWrite)); err != nil {
@@ -90,6 +91,11 @@ func (p *pass) writeFiles(ctx context.Context, options Options) error {
 		part := p.partNamed(split.Name)
 		if part.next != part.rows {
 			return p.changed()
+		}
+		// Only calibration copes with rows that do not count: it leaves scores as they are.
+		if p.m.HasWeights() && !part.weighed && split.Name != dataset.CalibSplit {
+			return s.spec.Errorf("weight", "column %q is 0 in all %d rows of %s, so that none of them counts: split "+
+				"differently, or leave weight out", p.m.Weight, part.rows, split.Name)
 		}
 		// lost is what rounding took from total (addLabel).
 		split.LabelMean = (part.total + part.lost) / float64(part.rows)
@@ -245,7 +251,9 @@ func (p *pass) dealRows(batch *table.Batch) error {
 			if weights != nil {
 				w = weights[i]
 			}
-			part.targets.Weight = append(part.targets.Weight, p.weightOf(where, y, w))
+			w = p.weightOf(where, y, w)
+			part.targets.Weight = append(part.targets.Weight, w)
+			part.weighed = part.weighed || w > 0
 		}
 		if group != nil {
 			part.targets.Group = append(part.targets.Group, groupHash)
