@@ -206,7 +206,7 @@ func (c *rareClicks) expectedLoss(predicted []float64) (loss, calibration float6
 func TestThinnedNegatives(t *testing.T) {
 	c := newRareClicks(t)
 	full, _, all := c.model(t, "")
-	thin, o, some := c.model(t, "sample: {rows: 1000, negatives: 0.1}\n")
+	thin, o, some := c.model(t, "sample: {rows: 1000, negatives: 0.1}\n") // rows: of raw values, not looked at here
 	fullLoss, fullRatio := c.expectedLoss(all)
 	thinLoss, thinRatio := c.expectedLoss(some)
 	t.Logf("all rows: log loss %.6f, mean prediction %.4f of the truth; a tenth of the negative ones: %.6f and %.4f",
