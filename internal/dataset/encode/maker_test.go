@@ -405,7 +405,7 @@ func TestValuesThatWereNotThere(t *testing.T) {
 // TestTablesHoldAllRowsOfTrain checks that the levels of each key's table have every row of train once, and are sorted
 // by hash.
 func TestTablesHoldAllRowsOfTrain(t *testing.T) {
-	w := drawTable(3) // any table will do
+	w := drawTable(3) // any table will do: all have room for their levels
 	_, m := w.run(t)
 	levels, first, count := m.Tables()
 	for k := range w.c.Keys {

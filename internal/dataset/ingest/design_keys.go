@@ -350,8 +350,8 @@ const maxGrade = 30
 
 // ordersBetter reports whether statistics of ids should be kept in a table of queries. It compares two small models on
 // queries that neither has seen: one with the statistics, one with the columns as they are. It answers true without
-// comparing if the spec asks for encodings, or if no ranking model can be trained, and false if there are too few rows
-// or queries to compare. It adds the measured difference to the report.
+// comparing if the spec asks for encodings, or if no ranking model can be trained, and false if there are no keys or
+// too few rows or queries to compare. It adds the measured difference to the report.
 func (p *designer) ordersBetter(ctx context.Context, options Options) (bool, error) {
 	s := p.searchBeside(options)
 

@@ -301,10 +301,16 @@ func TestAnswersOfClassesAreThoseOfPredict(t *testing.T) {
 			t.Fatalf("%d rows of JSON: got status %d, %.300s (%v); want an object for each", n, status, got, err)
 		}
 		for r, row := range a.Predictions {
+			if len(row) != len(want[0]) {
+				t.Fatalf("%d rows of JSON: row %d is %v; want the keys %q", n, r, row, want[0])
+			}
 			for c, name := range want[0] {
-				if got := fmt.Sprint(row[name]); c > 0 && row[name] != number(t, want[r+1][c]) ||
-					c == 0 && got != want[r+1][0] || len(row) != len(want[0]) {
-					t.Fatalf("%d rows of JSON: row %d is %v; want %s %s", n, r, row, name, want[r+1][c])
+				var value any = want[r+1][c] // the class; the columns after it are numbers
+				if c > 0 {
+					value = number(t, want[r+1][c])
+				}
+				if row[name] != value {
+					t.Fatalf("%d rows of JSON: row %d is %v; want %s %v", n, r, row, name, value)
 				}
 			}
 		}
