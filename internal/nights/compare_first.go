@@ -2,6 +2,7 @@ package nights
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -16,6 +17,7 @@ const (
 	sameLabels  = 0.2   // copies have fewer differences of label than this part of what chance would leave
 	fewCopies   = 10    // if chance would leave fewer differences than this, nothing is known
 	sameShare   = 0.99  // share of the rows in which one column follows from another, if it duplicates that
+	sameOthers  = 0.9   // the same share, of the rows without the most frequent pair of values
 	leakFirst   = 0.5   // share of the labels' entropy that one column explains, from which it is told
 	sameRows    = 5_000 // rows by which columns are compared
 )
@@ -125,63 +127,74 @@ func (c *comparison) checkSameColumns() {
 }
 
 // shareThatFollows returns the share of the rows in which two columns of one kind follow from each other, judged by the
-// first sameRows rows. Numbers do if they ascend together, whatever their units; see textsThatFollow for others. It is
-// 0 if these rows tell nothing: if none has both values, or all have the same ones.
+// first sameRows rows with a value in both: the rows whose value in one is the most frequent one for their value in the
+// other, in the direction with fewer of them. Most frequent numbers must ascend together, too, whatever their units;
+// the share of those that do counts if it is smaller. It is 0 if these rows tell nothing: if none has both values, or
+// hardly any but those of the most frequent pair follow, which two columns with a usual value share by chance.
 func (c *comparison) shareThatFollows(kind ColumnKind, a, b *dataset.Values) float64 {
 	n := min(a.Len(), sameRows)
-	if kind != Number {
-		return c.textsThatFollow(n, a, b)
+	if kind == Number {
+		pairs := map[[2]float64]int{}
+		x, _ := c.night.Numbers(a)
+		y, _ := c.night.Numbers(b)
+		for i := range n {
+			if x[i] == x[i] && y[i] == y[i] {
+				pairs[[2]float64{x[i], y[i]}]++
+			}
+		}
+		share, mostOf := mostFrequent(pairs)
+		return min(share, shareThatAscends(mostOf))
 	}
 
-	// Sort the rows with both numbers by the first, and count the steps in which the second does not do the same:
-	// ascend, or stay as it is.
-	x, _ := c.night.Numbers(a)
-	y, _ := c.night.Numbers(b)
-	order := make([]int, 0, n)
-	for i := range n {
-		if x[i] == x[i] && y[i] == y[i] {
-			order = append(order, i)
-		}
-	}
-	slices.SortFunc(order, func(i, j int) int { return cmp.Or(cmp.Compare(x[i], x[j]), cmp.Compare(y[i], y[j])) })
-	wrong, steps := 0, 0
-	for k := range order[min(1, len(order)):] {
-		i, j := order[k], order[k+1]
-		if x[i] == x[j] && y[i] == y[j] { // no step
-			continue
-		}
-		steps++
-		if y[j] < y[i] || (x[i] == x[j]) != (y[i] == y[j]) {
-			wrong++
-		}
-	}
-	if steps == 0 {
-		return 0
-	}
-	return 1 - float64(wrong)/float64(steps)
-}
-
-// textsThatFollow returns the share of the first n rows with a value in both columns whose value in one is the most
-// frequent one for their value in the other: the smaller of the shares for both directions.
-func (c *comparison) textsThatFollow(n int, a, b *dataset.Values) float64 {
-	pairs, rows := map[[2]string]int{}, 0
+	pairs := map[[2]string]int{}
 	for i := range n {
 		if !c.night.Missing(a, i) && !c.night.Missing(b, i) {
-			rows++
 			pairs[[2]string{a.TextOf(i), b.TextOf(i)}]++
 		}
 	}
+	share, _ := mostFrequent(pairs)
+	return share
+}
 
-	share := 1.0
-	for side := range 2 {
-		most, sum := map[string]int{}, 0 // by the value on this side, the rows with the most frequent one on the other
-		for pair, count := range pairs {
-			most[pair[side]] = max(most[pair[side]], count)
+// mostFrequent returns the share of the rows whose value on one side of their pair is the most frequent one for their
+// value on the other: the smaller of the shares of both directions. mostOf has, by the first value, the second that is
+// the most frequent with it, of several the least. pairs are rows by their two values. The share is 0 if that of the
+// rows without the most frequent pair is below sameOthers.
+func mostFrequent[T cmp.Ordered](pairs map[[2]T]int) (share float64, mostOf map[T]T) {
+	rows, top := 0, 0            // all rows, and those with the most frequent pair
+	most := [2]map[T]int{{}, {}} // by side and the value there, the rows with the most frequent other value
+	mostOf = map[T]T{}
+	for pair, count := range pairs {
+		rows, top = rows+count, max(top, count)
+		if old := most[0][pair[0]]; count > old || count == old && pair[1] < mostOf[pair[0]] {
+			mostOf[pair[0]] = pair[1]
 		}
-		for _, count := range most {
+		for side, of := range most {
+			of[pair[side]] = max(of[pair[side]], count)
+		}
+	}
+	fewest := rows
+	for _, of := range most {
+		sum := 0
+		for _, count := range of {
 			sum += count
 		}
-		share = min(share, float64(sum)/float64(max(rows, 1)))
+		fewest = min(fewest, sum)
 	}
-	return share
+	if rows == top || float64(fewest-top) < sameOthers*float64(rows-top) {
+		return 0, mostOf
+	}
+	return float64(fewest) / float64(rows), mostOf
+}
+
+// shareThatAscends returns in what share of the steps from one x to the next y ascends as well. It is 0 without a step.
+func shareThatAscends(y map[float64]float64) float64 {
+	xs := slices.Sorted(maps.Keys(y))
+	ascending := 0
+	for i := range max(0, len(xs)-1) {
+		if y[xs[i]] < y[xs[i+1]] {
+			ascending++
+		}
+	}
+	return float64(ascending) / float64(max(1, len(xs)-1))
 }

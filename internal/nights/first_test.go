@@ -87,12 +87,28 @@ func TestFirstNightSpeaksUp(t *testing.T) {
 		"the same numbers in another unit": {table(",cents", func(i int) string {
 			return base(i) + fmt.Sprintf(",%g", 100*price(i)+3)
 		}), nights.CodeSameColumn, "drop: [cents]"},
+		"few numbers in another unit, one in 500 wrong": {table(",room,rent", func(i int) string {
+			room := i / 3 % 11
+			rent := 100 * room
+			if i%500 == 7 {
+				rent = 1000 - rent
+			}
+			return base(i) + fmt.Sprintf(",%d,%d", room, rent)
+		}), nights.CodeSameColumn, "drop: [rent]"},
 		"names for ids, one in 500 wrong": {table(",name", func(i int) string {
 			if i%500 == 7 {
 				return base(i) + ",Unknown"
 			}
 			return base(i) + fmt.Sprintf(",The site %c", 'a'+i%23)
 		}), nights.CodeSameColumn, "drop: [name]"},
+		// Each column has its usual value in 399 of 400 rows, and another one in other rows than the second column.
+		"two texts that are usually the same": {table(",error,alarm", func(i int) string {
+			texts := [2]string{"none", "none"}
+			if i%400 < 2 {
+				texts[i%400] = fmt.Sprintf("code %d", i/400%3)
+			}
+			return base(i) + "," + texts[0] + "," + texts[1]
+		}), "", ""},
 		// In the first 5,000 rows, by which columns are compared, neither has a value. In the others a tenth of the
 		// neighbours are in another order.
 		"two columns that begin late and are much alike": {table(",early,late", func(i int) string {
