@@ -594,13 +594,16 @@ func TestListsOfCategories(t *testing.T) {
 	const rows = 2000
 	path, b := filepath.Join(t.TempDir(), "t.parquet"), &table.Batch{Rows: rows}
 	var columns []table.Column
-	for name, values := range map[string]int{"a": 50, "b": 40, "y": 2} {
+	for _, c := range []struct {
+		name   string
+		values int
+	}{{"a", 50}, {"b", 40}, {"y", 2}} {
 		v := dataset.Values{Type: dataset.Int, Null: make([]bool, rows), Int: make([]int64, rows)}
 		for r := range rows {
-			v.Int[r] = int64(r % values)
+			v.Int[r] = int64(r % c.values)
 		}
-		columns = append(columns, table.Column{Name: name, Type: dataset.Int})
-		b.Names, b.Columns = append(b.Names, name), append(b.Columns, v)
+		columns = append(columns, table.Column{Name: c.name, Type: dataset.Int})
+		b.Names, b.Columns = append(b.Names, c.name), append(b.Columns, v)
 	}
 	file := must.Get(os.Create(path))(t)
 	defer file.Close()
