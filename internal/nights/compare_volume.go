@@ -256,17 +256,17 @@ func (c *comparison) checkGaps() {
 	}
 	days := float64(len(b.Rows)) / 24
 
-	first, lost := int64(-1), 0
+	first, lost := int64(0), 0
 	for i := 1; i+1 < len(b.Rows); i++ { // the first and the last hour may be incomplete
 		at := b.From + int64(i)*hour
 		expected := usual[((at/hour)%24+24)%24] * float64(total) / max(days, 1) // also of negative times, before 1970
 		if expected < gapRows || float64(b.Rows[i]) > quiet*expected {
 			continue
 		}
-		lost++
-		if first < 0 {
+		if lost == 0 {
 			first = at
 		}
+		lost++
 	}
 	if lost > 0 {
 		c.add(Blocking, CodeGap, c.p.TimeColumn, "%d hours, beginning with %s, have hardly any rows", lost,

@@ -3,6 +3,7 @@ package nights
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,5 +126,25 @@ func TestStepsOfOneTimeColumn(t *testing.T) {
 	if len(c.findings) != 1 || c.findings[0].Code != CodeClock ||
 		!strings.Contains(c.findings[0].Text, "6h0m0s later") {
 		t.Errorf("found %v, want that all times are 6h0m0s later", c.findings)
+	}
+}
+
+// TestHoursLostBefore1970: hours without rows are reported with the first of them, also where times are negative. The
+// night is 1960-01-02, and has lost two hours from 05:00 on, and the three nights before it none.
+func TestHoursLostBefore1970(t *testing.T) {
+	night := func(day int, lost ...int) *Profile {
+		b := Buckets{From: time.Date(1960, 1, day, 0, 0, 0, 0, time.UTC).Unix(), Width: 3600, Rows: make([]int, 24)}
+		for hour := range b.Rows {
+			if !slices.Contains(lost, hour) {
+				b.Rows[hour] = 100
+			}
+		}
+		return &Profile{TimeColumn: "ts", Buckets: b}
+	}
+	c := &comparison{p: night(2, 5, 6), before: []*Profile{night(-1), night(0), night(1)}}
+	c.checkGaps()
+	const want = "2 hours, beginning with 1960-01-02 05:00 UTC, have hardly any rows"
+	if len(c.findings) != 1 || c.findings[0].Text != want {
+		t.Errorf("found %v, want %q", c.findings, want)
 	}
 }
