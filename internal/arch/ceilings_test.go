@@ -60,7 +60,7 @@ var ceilings = map[string]int{
 	"internal/random":              9,
 	"internal/registry":            1996,
 	"internal/scorer":              555,
-	"internal/search":              3351,
+	"internal/search":              3352,
 	"internal/slurm":               517,
 	"internal/strictjson":          260,
 	"internal/strictyaml":          612,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_503
+const maxLines = 89_504
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -399,6 +399,30 @@ func TestPick(t *testing.T) {
 	}
 }
 
+// TestPickCountsAllButTheFinal: the reasons count trials that were stopped among those without a model, and the final
+// training, which is no trial of the search, nowhere.
+func TestPickCountsAllButTheFinal(t *testing.T) {
+	p := &sweep.Plan{Sweep: "s", Maximize: true, Trials: []sweep.Trial{{Number: 0}, {Number: 1}, {Number: 2},
+		{Number: 3, Refit: true}}}
+	result := func(trial int, status sweep.Status) sweep.Result {
+		return sweep.Result{Sweep: "s", Trial: trial, Status: status, Score: 0.7, TreesGrown: 9}
+	}
+	stopped, failed := result(1, sweep.StatusStopped), result(2, sweep.StatusFailed)
+	for _, c := range []struct {
+		first, final sweep.Status
+		want         string
+	}{
+		{sweep.StatusDone, sweep.StatusDone, "trial 0 has the highest auc on valid, 0.7; it is the only one that is done"},
+		{sweep.StatusFailed, sweep.StatusStopped,
+			"no trial can win: 0 done, of which 0 passed over; 3 ended without a model; 0 have not ended"},
+	} {
+		of := finished{p, sweep.MakeBoard(p, []sweep.Result{result(0, c.first), stopped, failed, result(3, c.final)})}
+		if got := of.pick(nil, nil).Reason; got != c.want {
+			t.Errorf("trial 0 is %s and the final training is %s: %q; want %q", c.first, c.final, got, c.want)
+		}
+	}
+}
+
 // TestPickUntilOneCanBeUsed: a caller for which no winner can be used excludes each and picks again. That gives the
 // trials in the order of their scores, and in the end none.
 func TestPickUntilOneCanBeUsed(t *testing.T) {

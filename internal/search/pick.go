@@ -54,8 +54,9 @@ func Pick(p *sweep.Plan, b sweep.Board, metric string, require []*Condition, exc
 	// Say why the winner wins, or why there is none.
 	switch passed := len(s.Rejected); {
 	case len(eligible) == 0:
+		n := b.Tally(p)
 		s.Reason = fmt.Sprintf("no trial can win: %d done, of which %d passed over; %d ended without a model; %d have "+
-			"not ended", b.Done, passed, b.Failed, b.Waiting)
+			"not ended", n.Done, passed, n.Ended()-n.Done, n.Waiting)
 	case several:
 		s.Reason = sortByGoals(&p.Spec, eligible)
 		if passed > 0 {
@@ -116,7 +117,7 @@ func explainByScore(p *sweep.Plan, b sweep.Board, metric string, eligible []*swe
 	switch {
 	case len(eligible) > 1:
 		return text + compareWith(best, eligible[1])
-	case b.Done == 1:
+	case b.Tally(p).Done == 1:
 		return text + "it is the only one that is done"
 	}
 	return text + "it is the only one that may win"
