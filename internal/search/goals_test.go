@@ -412,7 +412,8 @@ func TestPickCountsAllButTheFinal(t *testing.T) {
 		first, final sweep.Status
 		want         string
 	}{
-		{sweep.StatusDone, sweep.StatusDone, "trial 0 has the highest auc on valid, 0.7; it is the only one that is done"},
+		{sweep.StatusDone, sweep.StatusDone,
+			"trial 0 has the highest auc on valid, 0.7; it is the only one that is done"},
 		{sweep.StatusFailed, sweep.StatusStopped,
 			"no trial can win: 0 done, of which 0 passed over; 3 ended without a model; 0 have not ended"},
 	} {
