@@ -382,12 +382,12 @@ var yesWords = []string{"yes", "y", "true", "t", "1", "positive", "pos", "click"
 // two numbers it is the greater one. Otherwise it is the first value among yesWords, in the order of values, or else
 // the rarer one.
 func (l *labels) decidePositive() (value, why string) {
-	values := l.values()
 	if len(l.numbers) == 2 {
-		x := slices.Max(slices.Collect(maps.Keys(l.numbers)))
-		least := slices.Min(slices.Collect(maps.Keys(l.numbers)))
-		return string(dataset.AppendNumber(nil, x)), "; negative class: " + string(dataset.AppendNumber(nil, least))
+		numbers := slices.Sorted(maps.Keys(l.numbers))
+		text := func(x float64) string { return string(dataset.AppendNumber(nil, x)) }
+		return text(numbers[1]), "; negative class: " + text(numbers[0])
 	}
+	values := l.values()
 	for _, v := range values {
 		if slices.Contains(yesWords, strings.ToLower(v)) {
 			return v, ""
