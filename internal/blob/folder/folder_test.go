@@ -233,15 +233,17 @@ func TestAbandoned(t *testing.T) {
 // and leaves no file.
 func TestNoRoom(t *testing.T) {
 	for _, no := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS} {
-		dir := t.TempDir()
-		// The first call looks whether the object is there; the second is the first that writes.
-		s := &bucket{dir: dir, opened: &failing{fileSystem: layoutOf(t, dir), at: 2, err: no}}
-		_, err := s.Put(t.Context(), "a", blob.Absent, strings.NewReader("x"))
-		if !errors.Is(err, no) || !strings.Contains(err.Error(), "put a in "+dir) {
-			t.Errorf("the error %v came back as %v; want it, with what was done where", no, err)
-		}
-		if left, _ := filepath.Glob(filepath.Join(dir, layout, "*", "*")); len(left) > 0 {
-			t.Errorf("after %v it left %q, want nothing", no, left)
+		// Call 1 looks whether the object is there, 2 makes the draft's directory, and 3 its contents.
+		for _, at := range []int{2, 3} {
+			dir := t.TempDir()
+			s := &bucket{dir: dir, opened: &failing{fileSystem: layoutOf(t, dir), at: at, err: no}}
+			_, err := s.Put(t.Context(), "a", blob.Absent, strings.NewReader("x"))
+			if !errors.Is(err, no) || !strings.Contains(err.Error(), "put a in "+dir) {
+				t.Errorf("the error %v of call %d came back as %v; want it, with what was done where", no, at, err)
+			}
+			if left, _ := filepath.Glob(filepath.Join(dir, layout, "*", "*")); len(left) > 0 {
+				t.Errorf("after %v of call %d it left %q, want nothing", no, at, left)
+			}
 		}
 	}
 }
