@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"internal/dataset/cell":        2238,
 	"internal/dataset/datasettest": 190,
 	"internal/dataset/encode":      2591,
-	"internal/dataset/ingest":      5228,
+	"internal/dataset/ingest":      5230,
 	"internal/dataset/segment":     221,
 	"internal/dataset/table":       3622,
 	"internal/engine":              81,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_504
+const maxLines = 89_506
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -62,7 +62,9 @@ var joinedToID = []string{
 	"u", "uu", "gu", "p", "c", "g", "s", "t", "user", "item", "ad", "app", "shop", "store", "site", "page", "campaign",
 	"creative", "advertiser", "publisher",
 	"device", "product", "account", "customer", "client", "session", "order", "query", "document", "category", "region",
-	"city", "country", "zone",
+	"city", "country", "zone", "visitor", "member", "person", "patient", "employee", "student", "driver", "vehicle",
+	"seller", "vendor", "merchant", "partner", "group", "location", "station", "school", "hotel", "movie", "cookie",
+	"placement", "channel", "keyword", "event", "transaction", "cust",
 }
 
 // code is a number that likely stands for something other than a quantity, such as -999 for a missing value.

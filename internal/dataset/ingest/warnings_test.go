@@ -309,7 +309,8 @@ func TestHints(t *testing.T) {
 func TestNamedID(t *testing.T) {
 	for name, want := range map[string]bool{
 		"id": true, "Id": true, "ID": true, "user_id": true, "user.id": true, "userId": true, "userID": true,
-		"visitorID": true, "USER_ID": true, "USERID": true, "uid": true, "UID": true,
+		"visitorID": true, "USER_ID": true, "USERID": true, "VISITORID": true, "patientid": true,
+		"uid": true, "UID": true,
 		"bid": false, "BID": false, "paid": false, "PAID": false, "VALID": false, "GRID": false, "idle": false,
 		"price": false, "": false,
 	} {
