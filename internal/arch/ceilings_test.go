@@ -63,7 +63,7 @@ var ceilings = map[string]int{
 	"internal/search":              3352,
 	"internal/slurm":               517,
 	"internal/strictjson":          260,
-	"internal/strictyaml":          612,
+	"internal/strictyaml":          613,
 	"internal/sweep":               3892,
 	"internal/sweepstore":          1112,
 	"internal/team":                1067,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_506
+const maxLines = 89_507
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -60,6 +60,7 @@ func Decode(file string, data []byte, v any) (*Document, error) {
 	if len(data) > MaxBytes {
 		return nil, tooLong(file)
 	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // the mark that editors on Windows write before UTF-8
 	if err := checkShape(file, data); err != nil {
 		return nil, err
 	}

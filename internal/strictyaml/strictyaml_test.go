@@ -142,6 +142,20 @@ func TestDecodeUnions(t *testing.T) {
 	}
 }
 
+// TestByteOrderMark: a file that begins with the mark that editors on Windows write is read as without it, and the
+// columns of its errors do not count it.
+func TestByteOrderMark(t *testing.T) {
+	var s spec
+	must.Get(strictyaml.Decode("f", []byte("\ufeffname: a\ntrials: 3\n"), &s))(t)
+	if s.Name != "a" || s.Trials != 3 {
+		t.Errorf("got %+v, want the name a and 3 trials", s)
+	}
+	if _, err := strictyaml.Decode("f", []byte("\ufefftrials: x\n"), &s); err == nil ||
+		!strings.HasPrefix(err.Error(), "f:1:9: ") {
+		t.Errorf("a wrong value behind the mark: got error %v, want one at column 9", err)
+	}
+}
+
 // TestErrorfPointsAtTheValue: an error about a path is at its value, or at the nearest mapping that the file has.
 func TestErrorfPointsAtTheValue(t *testing.T) {
 	var s spec

@@ -210,8 +210,8 @@ func TestSpotPaysUpTo(t *testing.T) {
 	}
 }
 
-// TestPlanSaysWhenSpotDoesNotPay: at the default rate of preemptions Spot pays, and no note is about it. At 15 an hour
-// it does not: a note says so, and on demand is recommended.
+// TestPlanSaysWhenSpotDoesNotPay: at the default rate of preemptions Spot pays, and no note is about it. Here it pays
+// up to 5.6 an hour. At 15 it does not: a note says so, and on demand is recommended.
 func TestPlanSaysWhenSpotDoesNotPay(t *testing.T) {
 	q := request(t, large)
 	wish := Wish{Machines: []string{"n2-highmem-64"}}
