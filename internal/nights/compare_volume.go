@@ -168,16 +168,8 @@ func (c *comparison) checkTimes() {
 			percent(c.p.Odd), stamp(c.p.OddAt))
 	}
 
-	// For the newest and the oldest row: by how much later than expected it is, if it moves on by the usual step.
-	step := func(timeOf func(*Profile) time.Time) (off time.Duration, u usual) {
-		u = c.learnChange(func(p, b *Profile) (float64, bool) {
-			return timeOf(p).Sub(timeOf(b)).Seconds(),
-				p.TimeColumn == c.p.TimeColumn && b.TimeColumn == c.p.TimeColumn
-		})
-		return timeOf(c.p).Sub(timeOf(c.last)) - seconds(u.center), u
-	}
-	newest, moves := step(func(p *Profile) time.Time { return p.Newest })
-	oldest, _ := step(func(p *Profile) time.Time { return p.Oldest })
+	newest, moves := c.learnStep(func(p *Profile) time.Time { return p.Newest })
+	oldest, _ := c.learnStep(func(p *Profile) time.Time { return p.Oldest })
 	usually := seconds(moves.center)
 
 	if c.Respecified {
@@ -222,6 +214,16 @@ func (c *comparison) checkTimes() {
 			oldest.Round(time.Minute))
 	}
 	c.checkGaps()
+}
+
+// learnStep returns by how much later than expected a row of tonight is, the newest or the oldest as timeOf says, if it
+// moves on by the usual step. It also returns the steps between earlier nights with tonight's time column, in seconds.
+func (c *comparison) learnStep(timeOf func(*Profile) time.Time) (off time.Duration, steps usual) {
+	steps = c.learnChange(func(p, before *Profile) (float64, bool) {
+		return timeOf(p).Sub(timeOf(before)).Seconds(),
+			p.TimeColumn == c.p.TimeColumn && before.TimeColumn == c.p.TimeColumn
+	})
+	return timeOf(c.p).Sub(timeOf(c.last)) - seconds(steps.center), steps
 }
 
 // describeShift says by how much, to the minute, and in which direction times have shifted: later if off is above 0.
