@@ -322,7 +322,7 @@ func (hb *histogramBuilder) collectAll(pair *histogramPair) {
 }
 
 // drainPacked sets dst to the sums of the i-th wanted feature's words in the given workspaces, and zeroes these words.
-// dst is not changed if there are no workspaces.
+// Without workspaces dst stays as it is: collectAll has set it before, as of a root and in a team.
 func (hb *histogramBuilder) drainPacked(dst []int64, i int, spaces []*workspace) {
 	for n, space := range spaces {
 		from := hb.complete(space, i)

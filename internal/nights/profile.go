@@ -317,10 +317,11 @@ func (p *Profile) measureMiddles(n *ingest.Night, values []*dataset.Values) {
 	}
 }
 
-// findAggregates sets Of of the columns, among the first ones, that have a single value for each level of another: the
-// first such column. Columns with many distinct values, or with fewer than ten rows for each on average, are left out:
-// nearly every row has a level of its own there, which determines everything. Constants, times, and fractions as the
-// other column are left out, too. values are by column.
+// findAggregates looks for columns with a single value for each level of another one, such as a city's country, and
+// sets their Of to the first such other. It looks at the first tied columns only. Columns with many distinct values, or
+// with fewer than ten rows for each on average, are left out: nearly every row has a level of its own there, which
+// determines everything. Constants, times, and fractions as the other column are left out, too. A missing value is a
+// level like any other. values are by column.
 func (p *Profile) findAggregates(n *ingest.Night, values []*dataset.Values) {
 	// code numbers the distinct values of column i in the order of rows, -1 for a missing one. It keeps the result.
 	codes := map[int][]int32{}
@@ -356,6 +357,7 @@ func (p *Profile) findAggregates(n *ingest.Night, values []*dataset.Values) {
 			continue
 		}
 		for j := range last {
+			// The other column has as many levels at least, or it could not determine this one.
 			other := &p.Columns[j]
 			if j != i && (other.Kind == Text || other.Whole) && few(other) && other.Distinct >= k.Distinct &&
 				determines(code(j), code(i)) {

@@ -536,13 +536,14 @@ func TestDeathBetweenRemovals(t *testing.T) {
 	}
 }
 
-// TestTogether: three runs at once leave what one run leaves.
+// TestTogether: three runs at once leave what one run leaves, but for their records, which all() does not list.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	alone, e := listed(t), listed(t)
 	alone.remove(alone.request())
 	var group sync.WaitGroup
 	for k := range 3 {
+		// Each run has a clock of its own, and its own map of the dates that dated gives to objects, which has no lock.
 		q := e.request()
 		q.Now = q.Now.Add(time.Duration(k) * time.Second) // their records are named by the time
 		q.Datasets = &dated{Remover: e.datasets.Remover, now: &q.Now, written: maps.Clone(e.datasets.written)}

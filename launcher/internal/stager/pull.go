@@ -27,8 +27,8 @@ type Listed struct {
 // manifestsAtOnce is how many manifests are read at the same time.
 const manifestsAtOnce = 16
 
-// Versions returns the versions of a dataset, or of all datasets if name is empty, in the order of their names. It does
-// not read the manifests: each has only name and version.
+// Versions returns the versions of a dataset, or of all datasets if name is empty, in the order of their names. It
+// reads no manifest: each Manifest has only name and version. Latest and Damaged are not set; List sets them.
 func Versions(ctx context.Context, store blob.Store, name string) (all []Listed, err error) {
 	for attrs, err := range store.List(ctx, sweep.DatasetVersions(name)) {
 		if err != nil {

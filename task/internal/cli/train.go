@@ -117,11 +117,12 @@ func (w *Setup) runTraining(cmd *cobra.Command, f trainFlags) error {
 
 	if !f.json {
 		w.printData(ds, params, f.threads)
-		stop, err := q.Metric.Stop(params.Objective)
+		// What is printed of each tree is the score that may stop the training, which is another than a value metric.
+		rated, err := q.Metric.Stop(params.Objective)
 		if err != nil {
 			return err
 		}
-		q.OnTree = w.treePrinter(params.NumIterations, stop.Name)
+		q.OnTree = w.treePrinter(params.NumIterations, rated.Name)
 	}
 
 	o, mem, err := w.trainAndWrite(cmd.Context(), t, q, f)

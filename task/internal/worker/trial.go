@@ -152,7 +152,7 @@ func (t *training) resume() (err error) {
 // identities returns the identities that checkpoints of this trial may have: first that of its training on all rows,
 // and then, if trials are compared on a sample, that of its training on the sample.
 func (t *training) identities() []string {
-	q := t.setRows(t.claim.Trial, fit.Request{Metric: t.metric})
+	q := t.forTrial(t.claim.Trial, fit.Request{Metric: t.metric})
 	all := []string{t.table.Identity(q)}
 	if stop := t.plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
 		q.OneIn = stop.OneIn
@@ -290,12 +290,14 @@ func (w *Worker) fullRequest(ctx context.Context, trial int, decided sweep.Param
 	if err != nil {
 		return fit.Request{}, err
 	}
-	return w.setRows(trial, fit.Request{Params: params, Metric: w.metric, Threads: w.threads(w.plan.Trials[trial]),
+	return w.forTrial(trial, fit.Request{Params: params, Metric: w.metric, Threads: w.threads(w.plan.Trials[trial]),
 		RateTrees: w.plan.Spec.Search.Stop != nil, Input: input}), nil
 }
 
-// setRows returns the request with the rows that the trial trains on and those that it is evaluated on.
-func (w *Worker) setRows(trial int, request fit.Request) fit.Request {
+// forTrial returns the request with what follows from the trial's place in the plan and not from its parameters: the
+// rows that it trains on and is evaluated on, whether it is the final training, and then of how many models. It also
+// sets the build, which a checkpoint must share.
+func (w *Worker) forTrial(trial int, request fit.Request) fit.Request {
 	request.Rows, request.Valid = w.plan.RowsOf(trial)
 	final, ok := w.plan.Final()
 	request.Final = ok && trial == final
