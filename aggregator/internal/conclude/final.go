@@ -59,7 +59,12 @@ func (a *Aggregator) judgeFinal(ctx context.Context, k *known, b sweep.Board, e 
 	r := resultOf(b, trial)
 	switch {
 	case r == nil:
-		return refuse("the final training had not ended%s", k.plan.LateFinal(w.result))
+		late := k.plan.LateFinal(w.result)
+		// More time would not help if a task is held up, as by a full disk. A trouble that cannot be read is left out.
+		if t, err := a.sweep(k.plan.Sweep).Trouble(ctx, k.listing); err == nil && t != nil {
+			late = fmt.Sprintf(": task %d was held up: %s", t.Task, t.Text)
+		}
+		return refuse("the final training had not ended%s", late)
 	case r.Status != sweep.StatusDone:
 		return refuse("the final training ended without a model (%s): %s", r.Status, r.Reason)
 	case r.AtLimit: // it was stopped before it had all trees

@@ -268,6 +268,11 @@ func TestTheFinalModelHasToAgree(t *testing.T) {
 		want string
 	}{
 		"it has not ended": {func(w *world) { w.now = created.Add(7 * time.Hour) }, "the final training had not ended"},
+		"a task was held up": {func(w *world) {
+			trouble := sweep.Trouble{Format: 1, Sweep: w.plan.Sweep, Task: 3, Text: "no room", At: w.now}
+			must.Do(t, w.aggregator().sweep(w.plan.Sweep).Tell(t.Context(), "j", 3, &trouble))
+			w.now = created.Add(7 * time.Hour)
+		}, "the final training had not ended: task 3 was held up: no room; the winner is registered"},
 		"it failed": {func(w *world) {
 			w.trainFinal(t, 2, nil, func(r *sweep.Result) { r.Status, r.Reason = sweep.StatusFailed, "out of memory" })
 		}, "ended without a model (failed): out of memory"},

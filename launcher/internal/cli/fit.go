@@ -266,7 +266,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	}
 	fitted := show.NewFit(d, p, st, view)
 	// Two warnings, if they are due: the time was short, and the score is too good to be true.
-	fitted.Hurry(spec.Trials, f.Limit, st.Board.Rows)
+	fitted.Hurry(spec.Trials, f.Limit, st.Board.Rows, st.Trouble)
 	fitted.AskOfLeak(staged.Manifest.Encoding())
 	fitted.Page = cmp.Or(f.page, pageIn(w, p.Sweep))
 	if fitted.Page != "" {

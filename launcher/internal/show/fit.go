@@ -130,9 +130,10 @@ func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep)
 
 // Hurry adds a warning if the limit (--minutes) ended the winner's training, or left out more than half of the trials
 // that were wanted, and sets f.Hurried to it. It says for how many minutes to repeat the fit: as many as all trials
-// would take in proportion, at least twice as many, and rounded up to tenths. board has the trials' results. The model
-// may be the champion all the same, as the best of what there was time for.
-func (f *Fit) Hurry(wanted int, limit time.Duration, board []sweep.Row) {
+// would take in proportion, at least twice as many, and rounded up to tenths. If a task was held up (trouble), as by a
+// full disk, more minutes would not help, and it says what held it up. board has the trials' results. The model may be
+// the champion all the same, as the best of what there was time for.
+func (f *Fit) Hurry(wanted int, limit time.Duration, board []sweep.Row, trouble *sweep.Trouble) {
 	var cut string
 	for _, row := range board {
 		if r := row.Result; r != nil && r.Trial == f.Trial && r.AtLimit {
@@ -140,6 +141,12 @@ func (f *Fit) Hurry(wanted int, limit time.Duration, board []sweep.Row) {
 		}
 	}
 	if cut == "" && 2*f.Done >= wanted {
+		return
+	}
+	if trouble != nil {
+		f.Hurried = fmt.Sprintf("%d of %s ended%s, since task %d was held up: %s; mend that and fit again", f.Done,
+			english.Plural(wanted, "trial", ""), cut, trouble.Task, trouble.Text)
+		f.Warnings = append(f.Warnings, f.Hurried)
 		return
 	}
 	enough := limit.Minutes() * float64(wanted) / float64(max(f.Done, 1))

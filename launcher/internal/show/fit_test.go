@@ -23,7 +23,7 @@ import (
 // TestNewFit: a fit of three trials, of which trial 1 won, trial 2 failed, and the winner was not promoted. The summary
 // has the leaderboard, the base rate of the rows that were tested, and the first features. Its text has the commands
 // for the version's number, since the champion is another. Hurry warns if more than half of the trials are missing, or
-// if the winner was cut.
+// if the winner was cut. It blames the limit unless a task was held up.
 func TestNewFit(t *testing.T) {
 	p := &sweep.Plan{Sweep: "clicks-1", Spec: sweep.Spec{Metric: "auc"}}
 	var rows []sweep.Row
@@ -91,21 +91,25 @@ func TestNewFit(t *testing.T) {
 
 	// Two trials have ended, of so many that were wanted, with the winner's training cut or not.
 	for _, tc := range []struct {
-		wanted int
-		cut    bool
-		want   string
+		wanted  int
+		cut     bool
+		trouble *sweep.Trouble
+		want    string
 	}{
-		{4, false, ""}, // 2 of them done
+		{4, false, nil, ""}, // 2 of them done
 		// 2.5 minutes for 5 trials rather than 2, and at least twice as many as there were.
-		{5, false, "--minutes (1m0s) allowed 2 of 5 trials: the model may be underfit; repeat with --minutes 2.5"},
-		{2, true, "--minutes (1m0s) allowed 2 of 2 trials, and cut the training of the best one at 40 trees: the " +
-			"model may be underfit; repeat with --minutes 2"},
+		{5, false, nil, "--minutes (1m0s) allowed 2 of 5 trials: the model may be underfit; repeat with --minutes 2.5"},
+		{2, true, nil, "--minutes (1m0s) allowed 2 of 2 trials, and cut the training of the best one at 40 trees: " +
+			"the model may be underfit; repeat with --minutes 2"},
+		{5, false, &sweep.Trouble{Task: 1, Text: "no room"},
+			"2 of 5 trials ended, since task 1 was held up: no room; mend that and fit again"},
 	} {
 		rows[0].Result.AtLimit, rows[0].Result.TreesGrown = tc.cut, 40
 		f := show.NewFit(&draft.Draft{Rows: 10}, p, st, view)
-		f.Hurry(tc.wanted, time.Minute, rows)
+		f.Hurry(tc.wanted, time.Minute, rows, tc.trouble)
 		if f.Hurried != tc.want || len(f.Warnings) != min(len(tc.want), 1) {
-			t.Errorf("of %d trials 2 ended, cut %t: %q, expected %q", tc.wanted, tc.cut, f.Hurried, tc.want)
+			t.Errorf("of %d trials 2 ended, cut %t, trouble %v: %q, expected %q", tc.wanted, tc.cut, tc.trouble,
+				f.Hurried, tc.want)
 		}
 	}
 	if view.Winner = nil; show.NewFit(&draft.Draft{}, p, st, view).Features != nil {
