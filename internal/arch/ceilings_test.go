@@ -12,7 +12,7 @@ var ceilings = map[string]int{
 	"aggregator":                   7,
 	"aggregator/command":           75,
 	"aggregator/internal/cli":      208,
-	"aggregator/internal/conclude": 3201,
+	"aggregator/internal/conclude": 3205,
 	"aggregator/internal/judge":    749,
 	"bench/gauge":                  504,
 	"container/roots":              27,
@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"internal/dataset/cell":        2238,
 	"internal/dataset/datasettest": 190,
 	"internal/dataset/encode":      2591,
-	"internal/dataset/ingest":      5230,
+	"internal/dataset/ingest":      5231,
 	"internal/dataset/segment":     221,
 	"internal/dataset/table":       3622,
 	"internal/engine":              81,
@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            320,
 	"internal/metric":              2084,
 	"internal/must":                22,
-	"internal/nights":              3510,
+	"internal/nights":              3526,
 	"internal/nights/nightstest":   884,
 	"internal/notify":              440,
 	"internal/page":                2231,
@@ -85,7 +85,7 @@ var ceilings = map[string]int{
 	"launcher/internal/report":     1196,
 	"launcher/internal/reproduce":  411,
 	"launcher/internal/serve":      1357,
-	"launcher/internal/show":       1642,
+	"launcher/internal/show":       1648,
 	"launcher/internal/slot":       185,
 	"launcher/internal/stager":     1336,
 	"launcher/internal/sweepview":  534,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_507
+const maxLines = 89_534
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -97,9 +97,10 @@ func distinct(tonight *Profile, before []*Profile, respecified bool) []*Profile 
 	return out
 }
 
-// sameTable reports whether two profiles are of the same table, perhaps by specs that leave out other columns. Either
-// the rows have the same hashes. Or their number, the labels' statistics and the newest time are the same, and no
-// column that both have tells them apart.
+// sameTable reports whether two profiles are of the same table, perhaps by specs that leave out or read some columns
+// otherwise. Either the rows have the same hashes. Or their number, the labels' statistics and the newest time are the
+// same, and fewer than half of the columns of numbers that both have tell them apart or, without such columns, none of
+// the others.
 func (p *Profile) sameTable(other *Profile) bool {
 	if len(p.Prints) > 0 && bytes.Equal(p.Prints, other.Prints) {
 		return true
@@ -110,13 +111,28 @@ func (p *Profile) sameTable(other *Profile) bool {
 		return alike
 	}
 
-	// A table without times may have as many rows of either label every night. Its columns' values differ all the same.
-	// Only columns of one kind are compared: a spec may read a column otherwise.
-	return !slices.ContainsFunc(p.Columns, func(k Column) bool {
+	// A table without times may have as many rows of either label every night. Its columns' values differ all the same,
+	// above all numbers: other columns may have the same levels every night. One column that differs is not enough: the
+	// spec may have got another format for it.
+	var numbers, others struct{ both, differ int }
+	for _, k := range p.Columns {
 		old := other.column(k.Name)
-		return old != nil && old.Kind == k.Kind && (old.Missing != k.Missing || old.Distinct != k.Distinct ||
-			!slices.Equal(old.Quantiles, k.Quantiles))
-	})
+		if old == nil || old.Kind != k.Kind {
+			continue
+		}
+		n := &others
+		if len(k.Quantiles) > 0 {
+			n = &numbers
+		}
+		n.both++
+		if old.Missing != k.Missing || old.Distinct != k.Distinct || !slices.Equal(old.Quantiles, k.Quantiles) {
+			n.differ++
+		}
+	}
+	if numbers.both > 0 {
+		return 2*numbers.differ < numbers.both
+	}
+	return others.differ == 0
 }
 
 // comparison compares tonight's profile with those of the nights before. Each check adds findings.

@@ -127,10 +127,11 @@ func (c *comparison) checkSameColumns() {
 }
 
 // shareThatFollows returns the share of the rows in which two columns of one kind follow from each other, judged by the
-// first sameRows rows with a value in both: the rows whose value in one is the most frequent one for their value in the
-// other, in the direction with fewer of them. Most frequent numbers must ascend together, too, whatever their units;
-// the share of those that do counts if it is smaller. It is 0 if these rows tell nothing: if none has both values, or
-// hardly any but those of the most frequent pair follow, which two columns with a usual value share by chance.
+// rows among the first sameRows with a value in both: those whose value in one is the most frequent one for their value
+// in the other, in the direction with fewer of them. Most frequent numbers must ascend together, too, whatever their
+// units; the share of those that do counts if it is smaller. It is 0 if these rows tell nothing: if none has both
+// values, or hardly any but those of the most frequent pair follow, which two columns with a usual value share by
+// chance.
 func (c *comparison) shareThatFollows(kind ColumnKind, a, b *dataset.Values) float64 {
 	n := min(a.Len(), sameRows)
 	if kind == Number {

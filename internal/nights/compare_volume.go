@@ -22,12 +22,15 @@ func (c *comparison) checkPrints() {
 
 	// Rows of the night before. again returns the share of them among the rows that should be new: whole rows, or
 	// their contents alone, since an export may have new dates or ids. It is known only if both nights' contents
-	// leave out the same columns as tonight's. The overlap is made of the rows that two windows have in common, and
-	// of the share again of all others: overlap = common + (1-common)*again.
+	// leave out the same columns as tonight's, and if it is known what their windows have in common. The overlap is
+	// made of the rows that two windows have in common, and of the share again of all others:
+	// overlap = common + (1-common)*again.
+	windows := func(p, b *Profile) bool { return p.TimeColumn == b.TimeColumn || c.Spec.Source.Last > 0 }
 	again := func(p, b *Profile) (float64, bool) {
 		overlap := max(sharedPrints(p.Prints, b.Prints), sharedPrints(p.Bare, b.Bare))
 		same := slices.Equal(p.Outside, c.p.Outside) && slices.Equal(b.Outside, c.p.Outside)
-		return 1 - (1-overlap)/(1-c.expectedOverlap(p, b)), same && len(p.Bare) > 0 && len(b.Bare) > 0
+		return 1 - (1-overlap)/(1-c.expectedOverlap(p, b)),
+			same && windows(p, b) && len(p.Bare) > 0 && len(b.Bare) > 0
 	}
 	stale, _ := again(c.p, c.last)
 	before, common := c.learnChange(again), c.expectedOverlap(c.p, c.last)
@@ -44,7 +47,7 @@ func (c *comparison) checkPrints() {
 			"table again", overlap)
 	// The floor has four standard errors of again: that of the share common, sqrt(common*(1-common)/rows), divided by
 	// 1-common.
-	case before.nights > 0 && beyond(stale, before, 0.03+4*math.Sqrt(common/(1-common)/rows)):
+	case before.nights > 0 && windows(c.p, c.last) && beyond(stale, before, 0.03+4*math.Sqrt(common/(1-common)/rows)):
 		c.add(Blocking, CodeOldRows, "", "%s of the rows are last night's (%s)", overlap, expected)
 	}
 
@@ -77,7 +80,8 @@ func (c *comparison) checkPrints() {
 // newest row is no newer than the night before's, nothing is known to be common, and the result is 0.
 //
 // Without times, or with another time column, the spec says how many days a window has (source.last), of which each
-// night replaces one. The result is below 1, as callers divide by the rest.
+// night replaces one. If it does not say so, 0 stands for what is not known. The result is below 1, as callers divide
+// by the rest.
 func (c *comparison) expectedOverlap(profile, before *Profile) float64 {
 	const most = 1 - 1./4000 // as if one day in ten years were new
 	b, step := &before.Buckets, profile.Newest.Sub(before.Newest)

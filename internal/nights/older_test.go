@@ -95,7 +95,8 @@ func TestLostInTwoParts(t *testing.T) {
 }
 
 // TestNightsThatAreNotTheSameTable: two nights without times that have as many rows of either label are two tables, if
-// their columns' values differ. A spec that leaves a column out does not make another table of a night.
+// their numbers differ. A spec that leaves a column out, or reads one of three columns of numbers in another format,
+// does not make another table of a night.
 func TestNightsThatAreNotTheSameTable(t *testing.T) {
 	night := func(highest float64) *Profile {
 		x := numberColumn(false)
@@ -109,6 +110,24 @@ func TestNightsThatAreNotTheSameTable(t *testing.T) {
 	if first.sameTable(second) || !first.sameTable(again) {
 		t.Errorf("another night is the same table: %t, the same night with fewer columns: %t; want false and true",
 			first.sameTable(second), first.sameTable(again))
+	}
+
+	// Of three columns of numbers, so many differ.
+	for differ, want := range []bool{true, true, false, false} {
+		one, other := night(30), night(30)
+		one.Columns, other.Columns, one.Prints = nil, nil, []byte("87654321")
+		for i, name := range []string{"u", "v", "w"} {
+			x, y := numberColumn(false), numberColumn(false)
+			x.Name, y.Name = name, name
+			x.Quantiles[steps], y.Quantiles[steps] = 30, 30
+			if i < differ {
+				y.Quantiles[steps] = 31
+			}
+			one.Columns, other.Columns = append(one.Columns, x), append(other.Columns, y)
+		}
+		if got := one.sameTable(other); got != want {
+			t.Errorf("%d of 3 columns of numbers differ: the same table is %t, want %t", differ, got, want)
+		}
 	}
 }
 

@@ -334,9 +334,11 @@ func (t *nightTaker) finish(ctx context.Context) (*Night, error) {
 }
 
 const (
-	// timeShare is the least share of a column's present values that have to be times: a few may be mistakes. It is
-	// also the share of all rows in which a column has to have a time to be taken before the columns after it.
+	// timeShare is the least share of a column's present values that have to be times: a few may be mistakes.
 	timeShare = 0.99
+	// mostTimed is the least share of all rows in which a column has to have a time to be taken before the columns
+	// after it. It is well below what an export usually has, so that the column is the same one night after night.
+	mostTimed = 0.9
 	// leastTimed is the least share of all rows in which a column that the spec does not name has to have a time. When
 	// a click happened, known for 2 % of the rows, is not the time of the rows.
 	leastTimed = 0.5
@@ -384,7 +386,7 @@ func (n *Night) findTimes(ctx context.Context, spec *dataset.Spec) {
 			}
 		}
 		timed := 1 - float64(missing)/float64(len(x))
-		if i < len(named) || timed >= timeShare {
+		if i < len(named) || timed >= mostTimed {
 			n.Time, n.TimeColumn = x, name
 			return
 		}
