@@ -77,7 +77,7 @@ var ceilings = map[string]int{
 	"launcher/internal/console":    232,
 	"launcher/internal/doctor":     524,
 	"launcher/internal/explain":    290,
-	"launcher/internal/draft":      1343,
+	"launcher/internal/draft":      1349,
 	"launcher/internal/plan":       1262,
 	"launcher/internal/predict":    551,
 	"launcher/internal/provision":  372,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_534
+const maxLines = 89_540
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

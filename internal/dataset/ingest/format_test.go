@@ -314,7 +314,7 @@ func TestOddTexts(t *testing.T) {
 		"NaT":    {true, ""},
 		"-nan":   {true, ""},
 		"-1e400": {true, `"-1e400" is beyond the largest number, 1.8e308: such values are missing`},
-		"-Inf":   {true, "infinite values count as the largest number, 1.8e308; if they stand for missing values"},
+		"-Inf":   {true, "infinite values count as the largest or the least number, ±1.8e308; if they stand"},
 		"n.a.": {false,
 			`97.5 % of the values are numbers, all others are "n.a.": the column is read as texts`},
 		"2x, x": {false,

@@ -321,8 +321,8 @@ func (s *columnSurvey) warnOfOdd(warn func(code, format string, args ...any)) {
 		warn(WarnOdd, "%.40q is beyond the largest number, 1.8e308: such values are missing", s.tooLarge)
 	}
 	if math.IsInf(s.numbers.min, -1) || math.IsInf(s.numbers.max, 1) {
-		warn(WarnOdd, "infinite values count as the largest number, 1.8e308; if they stand for missing values, list "+
-			"inf and -inf under missing: (--missing)")
+		warn(WarnOdd, "infinite values count as the largest or the least number, ±1.8e308; if they stand for missing "+
+			"values, list inf and -inf under missing: (--missing)")
 	}
 	if c := s.feature.column; s.declared >= oddRows && s.fractions && c.Format == "" && !s.feature.texts {
 		warn(WarnOdd, "the first %d values are numbers, but the table declares them as texts: they are categories; "+

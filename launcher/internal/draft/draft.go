@@ -214,7 +214,12 @@ func (d *Draft) decideLabel(q Request, l *labels) (spec, objective string, err e
 		if l.named == 0 {
 			return "", "", fail("no row has --positive %s; the column holds %s", q.Positive, l.listValues())
 		}
-		binary(q.Positive, "", l.named)
+		why := "" // a value beyond two may mean that nobody knows yet
+		if values > 2 {
+			why = fmt.Sprintf("; %s count as negative (--missing VALUE leaves its rows out)",
+				l.listValuesBut(q.Positive))
+		}
+		binary(q.Positive, why, l.named)
 		objective = cmp.Or(q.Objective, binaryObjective)
 		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(q.Positive)), objective, err
 	case q.regression && len(l.texts) > 0:

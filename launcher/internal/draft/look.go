@@ -433,8 +433,11 @@ func (l *labels) uniqueValues() []string {
 
 // listValues names the label's values for a message: the first maxClasses, each cut to 40 characters, and that there
 // are more.
-func (l *labels) listValues() string {
-	values, more := l.values(), ""
+func (l *labels) listValues() string { return l.listValuesBut("") }
+
+// listValuesBut is listValues without one of the values.
+func (l *labels) listValuesBut(one string) string {
+	values, more := slices.DeleteFunc(l.values(), func(v string) bool { return v == one }), ""
 	if len(values) > maxClasses {
 		values, more = values[:maxClasses], " and more"
 	}
