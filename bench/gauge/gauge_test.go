@@ -88,7 +88,7 @@ func TestTable(t *testing.T) {
 	for _, y := range columns[labelColumn] {
 		positive += y
 	}
-	if rate := positive / 45000; rate < 0.2 || rate > 0.8 {
+	if rate := positive / 45000; rate < 0.2 || rate > 0.8 { // enough of both for a benchmark
 		t.Errorf("%.3f of the labels are 1, want .2 to .8", rate)
 	}
 	for name, values := range columns {

@@ -101,7 +101,8 @@ func TestNothingYet(t *testing.T) {
 }
 
 // TestMachinesAreCounted checks machine-seconds: a machine runs from 10 s before the first claim on its host to the
-// last sign of life there, and several tasks on it count once.
+// last sign of life there, and several tasks on it count once. The sweep has two machines of two tasks each, which is
+// the most that is ever counted at once. A second costs 0.001 USD.
 func TestMachinesAreCounted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		write   func(*testSweep)
@@ -109,7 +110,7 @@ func TestMachinesAreCounted(t *testing.T) {
 		lead    float64 // of these, before machines' first claims
 		at      float64 // when the ledger is read
 	}{
-		// From 10 s before the first claim to the last result.
+		// From 20 s, 10 s before the first claim, to the last result at 130 s. It is read at 500 s.
 		"one machine": {func(w *testSweep) {
 			w.claim(attempt{}, "a", 30)
 			w.result(attempt{}, 130)
@@ -125,7 +126,7 @@ func TestMachinesAreCounted(t *testing.T) {
 			w.result(attempt{}, 130)
 			w.claim(attempt{trial: 1, task: 1}, "b", 40)
 			w.result(attempt{trial: 1, task: 1}, 100)
-		}, 110 + 70, 20, 500},
+		}, 110 + 70, 20, 500}, // b runs from 30 s to 100 s
 		// A machine waits between two trials of its task, and is paid for.
 		"a pause": {func(w *testSweep) {
 			w.claim(attempt{}, "a", 30)
@@ -143,15 +144,15 @@ func TestMachinesAreCounted(t *testing.T) {
 			w.claim(attempt{}, "a", 30)
 			w.beat(attempt{}, 100)
 		}, 80, 10, 1000},
-		// The hosts of both machines have one name, but one machine could not hold four tasks. As the host is one, only
-		// one lead is counted.
+		// The hosts of both machines have one name, but one machine could not hold four tasks: two machines for 110 s.
+		// As the host is one, only one lead is counted.
 		"hosts of one name": {func(w *testSweep) {
 			for task := range 4 {
 				w.claim(attempt{trial: task, task: task}, "localhost", 30)
 				w.result(attempt{trial: task, task: task}, 130)
 			}
 		}, 220, 10, 500},
-		// Every task has a host name of its own; there are not more machines than planned.
+		// Every task has a host name of its own; there are not more machines than planned, two, for 110 s each.
 		"tasks with names of their own": {func(w *testSweep) {
 			for task := range 4 {
 				w.claim(attempt{trial: task, task: task}, fmt.Sprint("container-", task), 30)
@@ -164,8 +165,9 @@ func TestMachinesAreCounted(t *testing.T) {
 			w.beat(attempt{}, 100)
 			w.claim(attempt{claim: 1, number: 1}, "b", 160)
 			w.result(attempt{claim: 1, number: 1}, 260)
-		}, 80 + 110, 20, 500},
-		// They count from the plan to now: a from 0 s to 500 s, and b from 10 s before its claim at 500 s.
+		}, 80 + 110, 20, 500}, // from 20 s to 100 s, and from 150 s to 260 s
+		// Times that cannot be, eleven days off, are taken for the plan's, 0 s, or for now, 500 s: a from 0 s to 500 s,
+		// and b from 10 s before its claim at 500 s.
 		"times before and after the sweep": {func(w *testSweep) {
 			w.claim(attempt{}, "a", -1e6)
 			w.beat(attempt{}, 1e6)
@@ -214,7 +216,8 @@ func TestAFinalTrainingKeepsItsMachines(t *testing.T) {
 // TestMachinesThatCannotHelpLeave has a final training for two machines that one finished alone. The other is paid for
 // while it tried to join and while it was idle, for 90 s each, and not until the end at 1,000 s.
 func TestMachinesThatCannotHelpLeave(t *testing.T) {
-	// Host a runs from 0 s. If b finished alone, a leaves at 160 s, when b begins, plus 2 * 90 s. b runs 850 s.
+	// By the number of machines that the result says took part. Host a runs from 0 s. If b finished alone, a leaves at
+	// 160 s, when b begins, plus 2 * 90 s, which is 340 s; else at the end, 1,000 s. b runs from 150 s, for 850 s.
 	for took, want := range map[int]float64{1: 340 + 850, 2: 1000 + 850} {
 		w := newTestSweep(t, size{trials: 2, vms: 2, perVM: 1})
 		w.plan.Trials[1].Refit = true
@@ -250,7 +253,8 @@ func TestHowAttemptsEnd(t *testing.T) {
 	w.beat(attempt{trial: 2, claim: 1}, 250)
 	w.claim(attempt{trial: 3, task: 3}, "a", 10)
 
-	// Trial 4's task died, and task 0 gave the trial up: its result has the dead claim's number.
+	// Trial 4's task 1 died 10 s after its claim, and task 0 gave the trial up: the result has the dead claim's number,
+	// 0, but another task and attempt, so the claim is lost and not finished.
 	w.claim(attempt{trial: 4, task: 1, number: 1}, "a", 60)
 	w.beat(attempt{trial: 4}, 70)
 	w.result(attempt{trial: 4}, 200)
@@ -263,8 +267,9 @@ func TestHowAttemptsEnd(t *testing.T) {
 	w.claim(attempt{trial: 5, claim: 1, task: 2}, "a", 30)
 	w.put(sweep.Names(w.plan.Sweep).Release(5, 1), struct{}{})
 
-	// Each attempt: trial/claim, end, seconds. They last until the last beat or the result, and a running one until
-	// now.
+	// Each attempt: trial/claim, end, seconds. They last from the claim until the last beat or the result, and a
+	// running one until now, 300 s. So trial 2's first claim lasts from 10 s to 40 s, and its second one from 140 s to
+	// 300 s.
 	l := w.read(300)
 	var got []string
 	for _, a := range l.Attempts {
@@ -311,6 +316,7 @@ func TestReadsOnlyWhatHasChanged(t *testing.T) {
 		return nil
 	})
 	r := &ledger.Reader{Store: store, Plan: w.plan}
+	// look reads, and checks how many objects that opened.
 	look := func(after string, want int64) {
 		t.Helper()
 		opened.Store(0)
@@ -384,9 +390,9 @@ func TestCostNeverFalls(t *testing.T) {
 		t.Skip("it finds no race that shorter tests do not")
 	}
 	for seed := range uint64(20) {
-		w, before := randomSweep(t, seed), 0.0
+		w, before := randomSweep(t, seed), 0.0 // before is the highest cost so far
 		for now := 0.0; now <= 2000; now += 50 {
-			seen := w.until(now)
+			seen := w.until(now) // with the objects that were written by then
 			l := seen.read(now)
 			cost := l.Cost
 
@@ -437,9 +443,9 @@ func TestMoreBudgetNeverFewerTrials(t *testing.T) {
 		w := randomSweep(t, seed)
 		before := -1
 		for _, budget := range []float64{0.05, 0.1, 0.2, 0.3, 0.5, 1, 3} {
-			done := len(w.results)
+			done := len(w.results) // all, unless the budget stops the sweep
 			for now := 0.0; now <= 1500; now += 10 {
-				seen := w.until(now)
+				seen := w.until(now) // with the objects and results that were written by then
 				if l := seen.read(now); l.Exceeds(w.plan, budget) {
 					done = len(seen.results)
 					break
@@ -479,9 +485,12 @@ func TestMachinesWithoutClaimsAreCounted(t *testing.T) {
 	}{
 		"nothing was ever claimed": {ledger.MinimumUsage{Submitted: at(0), Began: at(100)}, func(*testSweep) {},
 			2 * 410 * 0.001},
+		// It counts from its submission at 50 s.
 		"begun at an unknown time": {ledger.MinimumUsage{Submitted: at(50)}, func(*testSweep) {}, 2 * 450 * 0.001},
+		// 10 s before it began would be before its submission, so it counts from that, 97 s.
 		"begun 3 s after its submission": {ledger.MinimumUsage{Submitted: at(97), Began: at(100)}, func(*testSweep) {},
 			2 * 403 * 0.001},
+		// From 90 s to 200 s.
 		"it has ended": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Ended: at(200)},
 			func(*testSweep) {}, 2 * 110 * 0.001},
 		"its end is in the future": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Ended: at(900)},
@@ -490,14 +499,18 @@ func TestMachinesWithoutClaimsAreCounted(t *testing.T) {
 			w.claim(attempt{}, "a", 110)
 			w.beat(attempt{}, 490)
 		}, 2 * 410 * 0.001},
+		// Two tasks wait, which is one machine of two tasks.
 		"one of two machines has come": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Waiting: 2},
 			func(*testSweep) {}, 410 * 0.001},
+		// The second counts from 10 s before its claim at 400 s to now, 500 s.
 		"the second has come late": {ledger.MinimumUsage{Submitted: at(0), Began: at(100)}, func(w *testSweep) {
 			w.claim(attempt{}, "a", 110)
 			w.beat(attempt{}, 490)
 			w.claim(attempt{trial: 1, task: 2}, "b", 400)
 			w.beat(attempt{trial: 1}, 490)
 		}, (410 + 110) * 0.001},
+		// Batch says that the job ended at 101 s, but its machine was still alive at 490 s, 10 s ago: it runs from 100
+		// s to now. By Batch, two machines from 90 s to 101 s would be less.
 		"claims tell of more": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Ended: at(101)},
 			func(w *testSweep) {
 				w.claim(attempt{}, "a", 110)
@@ -527,6 +540,8 @@ func TestAFloorIsAtItsJobsPrice(t *testing.T) {
 	least := []ledger.MinimumUsage{{Job: 0, Submitted: at(0), Began: at(20), Ended: at(30)},
 		{Job: 1, Submitted: at(90), Began: at(100)}}
 	l := seen.AtLeast(w.plan, least, at(500))
+	// The first job's two machines run from 10 s to 30 s, and the fallback's three from 90 s to 500 s at 0.01 USD a
+	// second.
 	if want := 2*20*0.001 + 3*410*0.01; !near(l.Cost, want) {
 		t.Errorf("a job and a fallback: %v USD, want %v", l.Cost, want)
 	}
@@ -565,8 +580,9 @@ func TestAForgedEndStopsWithTheSweep(t *testing.T) {
 	}
 }
 
-// TestAJobNobodyWroteDownIsNone has a claim that names a fallback job, which is ten times as dear. It must cost what
-// the sweep's own machines do until that job has been recorded.
+// TestAJobNobodyWroteDownIsNone has a claim that names a fallback job, which is ten times as dear, 0.01 USD a second.
+// Its machine, which runs from 20 s to 130 s, must cost what the sweep's own machines do until that job has been
+// recorded.
 func TestAJobNobodyWroteDownIsNone(t *testing.T) {
 	w := newTestSweep(t, size{trials: 4, vms: 1, perVM: 2})
 	w.plan.Job = "projects/p/locations/l/jobs/night-1"

@@ -15,7 +15,8 @@ type own struct{}
 func (own) Error() string      { return "own" }
 func (own) Kind() problem.Kind { return problem.Conflict }
 
-// TestOf: an error's kind is the first, in the order of the constants, of all that it wraps or joins.
+// TestOf: an error's kind is the first, in the order of the constants, of all that it wraps or joins. That of a missing
+// file is NotFound, and Other that of an error without any.
 func TestOf(t *testing.T) {
 	cause := errors.New("the cause")
 	input := problem.New(problem.Input, "spec.yaml:3: no such key %q", "trails")
@@ -32,6 +33,8 @@ func TestOf(t *testing.T) {
 		{own{}, problem.Conflict},
 		{absent, problem.NotFound},
 		{fs.ErrNotExist, problem.NotFound},
+		// own is of the kind Conflict, by its method. In the order of the constants Input is before it, and NotFound
+		// after.
 		{errors.Join(problem.New(problem.NotFound, "x"), own{}), problem.Conflict},
 		{errors.Join(own{}, input), problem.Input},
 		{problem.Wrap(problem.Damaged, absent, "manifest.json"), problem.Damaged},

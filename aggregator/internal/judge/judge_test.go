@@ -73,13 +73,14 @@ func TestEqualModels(t *testing.T) {
 		errNew      float64
 		least, most int // of 100
 	}{
-		"equal":           {nil, 2000, 0.3, 95, 100},
-		"to be shown":     {func(g *sweep.Gate) { g.MinGain = new(float64) }, 2000, 0.3, 0, 5},
+		"equal":       {nil, 2000, 0.3, 95, 100},
+		"to be shown": {func(g *sweep.Gate) { g.MinGain = new(float64) }, 2000, 0.3, 0, 5},
+		// An error of 0.55 in log odds, where the champion's is 0.3, makes the log loss 3.5 % worse.
 		"worse by 3.5 %":  {nil, 20_000, 0.55, 0, 0},
 		"equal, and many": {nil, 20_000, 0.3, 95, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Nights of ten times as many rows are a tenth as many, and each counts for ten.
+			// 100 nights of 2,000 rows. Of ten times as many rows there are ten nights, and each counts for ten.
 			promoted, nights := 0, 100*2000/tc.rows
 			for night := range uint64(nights) {
 				w := world{rand.New(rand.NewPCG(night, 7)), -3}
@@ -142,7 +143,8 @@ func TestUsualGains(t *testing.T) {
 	}
 }
 
-// TestBetterModelsArePromoted: of 20 models that are better than the champion, at least 19 pass the whole gate.
+// TestBetterModelsArePromoted: of 20 models with a third of the champion's error, 0.2 for 0.6 in log odds, at least 19
+// pass the whole gate.
 func TestBetterModelsArePromoted(t *testing.T) {
 	m, promoted := logLoss(t), 0
 	for night := range uint64(20) {
@@ -160,8 +162,8 @@ func TestBetterModelsArePromoted(t *testing.T) {
 	}
 }
 
-// TestChecksNameTheirVersion: the check of tonight's rows names the champion, version 3, and that of earlier nights'
-// rows the latest sound version, 5.
+// TestChecksNameTheirVersion: the check of tonight's rows names the champion, version 3. That of earlier nights' rows,
+// called reference, names the latest sound version, 5.
 func TestChecksNameTheirVersion(t *testing.T) {
 	w := world{rand.New(rand.NewPCG(1, 9)), -2}
 	d := judge.Judge(gate(nil), logLoss(t), judge.Evidence{Binary: true, Champion: 3, Latest: 5, Shares: even,
@@ -237,6 +239,7 @@ func TestNightsOfClasses(t *testing.T) {
 		return judge.Evidence{Classes: []string{"red", "green", "blue"}, Seed: seed, Champion: 3, Shares: even,
 			Tonight: kinds(seed, 2000, 0.3, 0.3, bad), Earlier: earlier(kinds(seed+100, 2000, 0.3, 0.3, same), 3)}
 	}
+	// Ten good nights: both models have the same error, 0.3.
 	promoted := 0
 	for seed := range uint64(10) {
 		d := judge.Judge(spec.Gated(), m, evidence(seed, same))
@@ -265,14 +268,16 @@ func TestNightsOfClasses(t *testing.T) {
 		"swapped": {nil, func(_ *rand.Rand, class int) int { return []int{0, 2, 1}[class] }, sweep.VerdictBlocked,
 			`tonight's rows of this class look like those of class "green"`},
 		"fallen behind in one class": {func(e *judge.Evidence) {
+			// It predicts red by the row's number, 0 or 0.6, and green always with 0.3; only blue is as it was.
 			for i := range e.Tonight.Label {
 				e.Tonight.Old[3*i], e.Tonight.Old[3*i+1] = 0.6*float64(i%2), 0.3
 			}
 		}, same, sweep.VerdictPromoted, "better than version 3"},
+		// What the caller says when the champion's classes are others.
 		"one class gone": {func(e *judge.Evidence) { e.NotTonight, e.NotReference = "it predicts others", "it, too" },
 			same, sweep.VerdictNotComparable, "it predicts others"},
 		"first, and knows the shares alone": {func(e *judge.Evidence) {
-			e.Champion, e.Tonight.Old, e.Earlier = 0, nil, nil
+			e.Champion, e.Tonight.Old, e.Earlier = 0, nil, nil // there is no champion
 			for i := range e.Tonight.New {
 				e.Tonight.New[i] = []float64{0.4, 0.3, 0.3}[i%3]
 			}
@@ -293,10 +298,11 @@ func TestNightsOfClasses(t *testing.T) {
 	}
 }
 
-// TestSentences: each kind of evidence leads to its verdict, with sentences that say why.
+// TestSentences: each kind of evidence leads to its verdict, with sentences that say why. Each case changes one thing
+// of evidence in which the new model is better than version 3, the champion, or changes the gate.
 func TestSentences(t *testing.T) {
-	// rows takes their number, and the errors of the new model's predictions and of the old one's: here the new one is
-	// better.
+	// world.rows takes their number, and the errors, in log odds, of the new model's predictions and of the old one's.
+	// In good these are 0.2 and 0.6. A case that says 0.30, 0.301 has models that are equally good.
 	w := func(seed uint64) world { return world{rand.New(rand.NewPCG(seed, 9)), -2} }
 	good := func() judge.Evidence {
 		return judge.Evidence{Binary: true, Champion: 3, Tonight: w(1).rows(20_000, 0.2, 0.6),
@@ -309,8 +315,10 @@ func TestSentences(t *testing.T) {
 		says    []string
 	}{
 		"good": {nil, nil, sweep.VerdictPromoted, []string{
-			"better than version 3 on 20,000 sampled test rows: log_loss", ", gain 0.0", ", margin 0.0039;",
+			"better than version 3 on 20,000 sampled test rows: log_loss", ", gain 0.0",
+			", margin 0.0039;", // sweep.DefaultMargin, 1 %, of the champion's log loss, 0.39
 			"better than version 3 on 10,000 rows of earlier nights: log_loss"}},
+		// Champion 0 means that there is none.
 		"first": {func(e *judge.Evidence) { e.Champion = 0 }, nil, sweep.VerdictPromoted,
 			[]string{"first version of this model"}},
 		"first, of a copied table": {func(e *judge.Evidence) { e.Champion, e.Copied = 0, "70 % are copies" }, nil,
@@ -331,11 +339,13 @@ func TestSentences(t *testing.T) {
 			[]string{"it passes, but is not promoted because gate.promote is by-hand: better than version 3"}},
 		"worse": {func(e *judge.Evidence) { e.Tonight = w(3).rows(20_000, 0.8, 0.2) }, nil,
 			sweep.VerdictNotPromoted, []string{"worse than version 3"}},
+		// The errors 0.2 and 0.6 differ by less than 0.1 in log loss.
 		"not enough": {nil, func(g *sweep.Gate) { g.MinGain = new(0.1) }, sweep.VerdictNotPromoted,
 			[]string{"not shown to be better by enough on 30,000 rows of tonight and earlier nights",
 				"required above 0.1"}},
 		"a gain over a champion without predictions": {func(e *judge.Evidence) {
 			clear(e.Tonight.Label) // of one class: tonight's AUC is not known
+			// On earlier nights only the latest sound version, 5, has predictions, and the champion has none.
 			e.Latest, e.Earlier[0].Last, e.Earlier[0].Old = 5, e.Earlier[0].Old, nil
 		}, func(g *sweep.Gate) { g.Metric, g.MinGain = "auc", new(float64) }, sweep.VerdictNotPromoted,
 			[]string{"not shown to be better by enough: version 3 cannot be compared"}},
@@ -378,6 +388,7 @@ func TestSentences(t *testing.T) {
 		"neither": {func(e *judge.Evidence) { e.NotTonight, e.NotReference = "it needs \"x\"", "it needs \"y\"" }, nil,
 			sweep.VerdictNotComparable,
 			[]string{`version 3 cannot be compared`, `needs "x"`, `needs "y"`, "by hand"}},
+		// All labels are 0, for which no AUC is defined, and earlier nights are not compared.
 		"one class": {func(e *judge.Evidence) { clear(e.Tonight.Label); e.NotReference = "none" },
 			func(g *sweep.Gate) { g.Metric = "auc" }, sweep.VerdictNotComparable, []string{"cannot be compared"}},
 	} {
@@ -477,7 +488,7 @@ func TestRowsWithoutAColumn(t *testing.T) {
 	w := world{rand.New(rand.NewPCG(1, 7)), -1}
 	e := judge.Evidence{Binary: true, Champion: 1, Tonight: w.rows(3000, 0.2, 0.6), Shares: even,
 		Earlier: earlier(w.rows(3000, 0.2, 0.6), 1)}
-	bids := make([]float32, 3000)
+	bids := make([]float32, 3000) // one for each of tonight's rows
 	for i := range bids {
 		bids[i] = float32(i % 4)
 	}
@@ -509,7 +520,7 @@ func TestAFirstVersionBeatsAConstant(t *testing.T) {
 		for _, knows := range []float64{0, 1} {
 			var e judge.Evidence
 			for i := range 2000 {
-				label := float64(i * 7 % 5)
+				label := float64(i * 7 % 5) // 0 to 4, in turn 0, 2, 4, 1 and 3
 				e.Tonight.Label = append(e.Tonight.Label, float32(label))
 				e.Tonight.New = append(e.Tonight.New, knows*label+(1-knows)*4*r.Float64())
 				if m.Kind == metric.Ranking {
@@ -617,6 +628,7 @@ func TestLabelsThatTheChampionDoesNotKnow(t *testing.T) {
 				y[i] = 1 - y[i]
 			}
 		}, "ranks tonight's labels"},
+		// The mean label becomes 0.5 times what the champion predicts; a factor of 1.6, up or down, is allowed.
 		"half of them lost": {func(rng *rand.Rand, y []float32) {
 			for i := range y {
 				if rng.IntN(2) == 0 {
@@ -624,6 +636,7 @@ func TestLabelsThatTheChampionDoesNotKnow(t *testing.T) {
 				}
 			}
 		}, "tonight's mean label"},
+		// 0.2 of the rows and 0.07 of the others are positive: nearly four times as many.
 		"a fifth made up": {func(rng *rand.Rand, y []float32) {
 			for i := range y {
 				if rng.IntN(5) == 0 {

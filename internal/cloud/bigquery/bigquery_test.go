@@ -112,7 +112,7 @@ func TestLook(t *testing.T) {
 		t.Error("the same query of unchanged tables has another identity, want the same")
 	}
 	// The changes add up, in any order: each has to make an identity that none before it had.
-	seen := map[string]string{first: "the first"}
+	seen := map[string]string{first: "the first"} // the case that has each identity
 	for what, change := range map[string]func() string{
 		"another text":    func() string { return "SELECT a FROM t WHERE a > 0" },
 		"a changed table": func() string { s.table.LastModifiedTime = 8; return "SELECT a FROM t" },

@@ -67,6 +67,7 @@ func TestPublish(t *testing.T) {
 			cancel()
 		}
 	})
+	// A message's data and attribute, joined, and how often it came.
 	if want := map[string]int{"as-a": 1, "bs-b": 1, "cs-c": 1}; err != nil || !maps.Equal(seen, want) {
 		t.Errorf("received %v, %v; want %v", seen, err, want)
 	}

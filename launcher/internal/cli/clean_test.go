@@ -22,18 +22,18 @@ import (
 // removed, and --yes removes it and nothing else.
 func TestClean(t *testing.T) {
 	w := newWorld(t)
-	w.now = time.Now().AddDate(0, 0, 60)
-	g := w.grow(2, 3)
+	w.now = time.Now().AddDate(0, 0, 60) // objects are of today: clean leaves those younger than 7 days
+	g := w.grow(2, 3)                    // a dataset, and versions 1 and 2 of ctr, of the sweeps night-0 and night-1
 	w.must("registry", "promote", "ctr@1", "--why", "the first")
 	w.put("datasets", sweep.DatasetDir("clicks", "0123456789abcdef")+"manifest.json", "old")
 	w.put("datasets", sweep.DatasetDir("clicks", "fedcba9876543210")+"manifest.json", "of the open sweep")
-	w.put("datasets", sweep.DatasetInput("clicks", "abc"), "{}")
+	w.put("datasets", sweep.DatasetInput("clicks", "abc"), "{}") // a pointer is no version, and stays
 	w.sweepOf("night-0", true)
 	w.sweepOf("night-1", true)
 	w.put("sweeps", sweep.Names("night-1").Result(0), "{}") // kept: `bill` and `leaderboard` read it
 	w.sweepOf("lost", true)
 	w.sweepOf("open", false)
-	for i := range 10 { // --keep 10 keeps these, the newest
+	for i := range 10 { // --keep 10 keeps these, the newest; their versions are 64 (hexadecimal for 100) and so on
 		w.put("datasets", sweep.DatasetDir("clicks", fmt.Sprintf("%016x", 100+i))+"manifest.json", "newer")
 		w.sweepOf(sweep.ID(fmt.Sprintf("newer-%d", i)), true)
 	}
@@ -83,7 +83,8 @@ func TestClean(t *testing.T) {
 		t.Errorf("%d items, want 31: %v", len(items), held)
 	}
 
-	// These objects may be removed.
+	// These objects may be removed: of night-0 the model of trial 1 alone, since trial 0 is the winner of version 1,
+	// which was promoted. The records of night-0 and night-1, that is their plans and results, stay.
 	modelOf := func(id sweep.ID, trial int) string {
 		return "gs://sweeps/" + sweep.Names(id).Attempt(trial, 0) + "model.txt"
 	}
@@ -92,7 +93,7 @@ func TestClean(t *testing.T) {
 		"gs://sweeps/" + sweep.Names("lost").Conclusion(), modelOf("lost", 0), modelOf("lost", 1),
 		modelOf("night-0", 1), modelOf("night-1", 0), modelOf("night-1", 1)}
 
-	// Nothing young is removed, whatever needs it.
+	// Nothing young is removed, whether something needs it or not. Fewer than 10 nights cannot be kept.
 	w.now = time.Now()
 	w.says(w.must("clean", "--keep", "10"), "younger than 7 days", "0 B can be removed")
 	w.refused(2, "--keep 9 --promoted 100: use 10 nights or more", "clean", "--keep", "9")
@@ -106,7 +107,7 @@ func TestClean(t *testing.T) {
 	w.remove("sweeps", sweep.Names("broken").Plan())
 	w.remove("sweeps", sweep.Names("broken").Conclusion())
 
-	// What was promoted is still whole.
+	// Remove them. What was promoted is still whole.
 	w.removes(may)
 	w.says(w.must("registry", "reproduce", "ctr@1"), ": the same bytes")
 }

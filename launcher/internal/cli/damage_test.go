@@ -28,7 +28,8 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// TestPredictRefusesAFlippedByte: if any byte of a registered model has changed, nothing is scored with it.
+// TestPredictRefusesAFlippedByte flips one bit, in the middle byte of a registered version's model.txt or
+// features.json. predict then names that file and writes no output. Once both files are restored, it scores the table.
 func TestPredictRefusesAFlippedByte(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
@@ -43,7 +44,7 @@ func TestPredictRefusesAFlippedByte(t *testing.T) {
 			must.Get(store.Put(t.Context(), name, blob.Any, bytes.NewReader(data)))(t)
 		}
 		bad := bytes.Clone(good)
-		bad[len(bad)/2] ^= 1
+		bad[len(bad)/2] ^= 1 // the length stays, so that only the checksum can tell
 		put(bad)
 		w.refused(sweep.ExitInput, file, "predict", "--model", "ctr", "--in", in, "--out", out)
 		put(good)
@@ -54,7 +55,8 @@ func TestPredictRefusesAFlippedByte(t *testing.T) {
 	w.must("predict", "--model", "ctr", "--in", in, "--out", out)
 }
 
-// TestPlanRefusesAnAlteredManifest: no sweep is planned on a dataset whose description has changed.
+// TestPlanRefusesAnAlteredManifest: sweep --dry-run refuses a dataset in whose manifest one number has changed. Before
+// that, the same command plans the sweep.
 func TestPlanRefusesAnAlteredManifest(t *testing.T) {
 	w := newStagedWorld(t)
 	spec := w.file("sweep.yaml",
@@ -69,7 +71,7 @@ func TestPlanRefusesAnAlteredManifest(t *testing.T) {
 		}
 		text, _ := must.Get2(blob.ReadAll(t.Context(), store, attrs.Name, 1<<20))(t)
 		bad := bytes.Replace(text, []byte(`"missing_bin":-1`), []byte(`"missing_bin":-2`), 1)
-		if bytes.Equal(bad, text) { // every column has missing values
+		if bytes.Equal(bad, text) { // every column has a bin of missing values: a number of rows gets one more digit
 			bad = bytes.Replace(text, []byte(`"rows":`), []byte(`"rows":1`), 1)
 		}
 		must.Get(store.Put(t.Context(), attrs.Name, blob.Any, bytes.NewReader(bad)))(t)
@@ -79,7 +81,10 @@ func TestPlanRefusesAnAlteredManifest(t *testing.T) {
 
 // TestFaultsOfEveryObject: what a person sees of a sweep of which one object is damaged or out of reach for good, by
 // the table of internal/sweep/WIRE.md. A row is a kind of object, and its columns are blobtest.Faults. A cell has the
-// exit codes of `status x`, `leaderboard x` and `status`, which lists all sweeps.
+// exit codes of `status x`, `leaderboard x` and `status`, which lists all sweeps: 0 if all is shown, 1 for a store that
+// does not answer, 3 for a damaged object, 4 for one that is not there, 6 for a missing right. The list always ends
+// with 0, since one broken sweep must not hide the others. Claims and heartbeats never matter to these commands: a
+// status without one still counts the trials.
 func TestFaultsOfEveryObject(t *testing.T) {
 	running, ended := newWorld(t), newWorld(t)
 	ended.jobs.run = ended.concluded(sweep.OutcomeWinner)
@@ -164,15 +169,18 @@ func TestExitCodes(t *testing.T) {
 		err  error
 		want int
 	}{
-		"no winner":              {sweepview.NoWinner(&sweep.Conclusion{}, ""), sweep.ExitNoWinner},
-		"not promoted":           {sweepview.NotPromoted(&sweep.Conclusion{}), sweep.ExitNotPromoted},
-		"a job failed":           {&cloudjob.FailedError{}, sweep.ExitError},
-		"a job's input":          {&cloudjob.FailedError{Code: sweep.ExitInput}, sweep.ExitInput},
-		"a job was interrupted":  {&cloudjob.FailedError{Code: sweep.ExitInterrupt}, sweep.ExitInterrupt},
+		"no winner":             {sweepview.NoWinner(&sweep.Conclusion{}, ""), sweep.ExitNoWinner},
+		"not promoted":          {sweepview.NotPromoted(&sweep.Conclusion{}), sweep.ExitNotPromoted},
+		"a job failed":          {&cloudjob.FailedError{}, sweep.ExitError}, // its tasks gave no code
+		"a job's input":         {&cloudjob.FailedError{Code: sweep.ExitInput}, sweep.ExitInput},
+		"a job was interrupted": {&cloudjob.FailedError{Code: sweep.ExitInterrupt}, sweep.ExitInterrupt},
+		// Batch retries a task that ends with ExitTransient, and no other. markTransient wants that for what was
+		// unexpected or interrupted; wrong usage would be wrong again.
 		"a task's failure":       {markTransient(errors.New("x"), sweep.ExitError), sweep.ExitTransient},
 		"a task was interrupted": {markTransient(context.Canceled, sweep.ExitInterrupt), sweep.ExitTransient},
 		"a task's input":         {markTransient(program.Usagef("x"), sweep.ExitUsage), sweep.ExitUsage},
-		"joined":                 {errors.Join(conflict, fs.ErrPermission), sweep.ExitConflict},
+		// What is of a problem.Kind has the code of that, whatever it is joined with.
+		"joined": {errors.Join(conflict, fs.ErrPermission), sweep.ExitConflict},
 	} {
 		for how, err := range map[string]error{"itself": tc.err, "wrapped": fmt.Errorf("a: %w", tc.err)} {
 			if code := program.ExitCode(t.Context(), err); code != tc.want {
@@ -197,8 +205,8 @@ func obeyed(text string) []rune {
 	return found
 }
 
-// TestOutsidersDoNotCommandTheTerminal: whatever a table, a task or an argument holds, every command shows it without a
-// character that a terminal would obey.
+// TestOutsidersDoNotCommandTheTerminal: the commands below are run on a table, results of tasks, specs and arguments
+// that hold the text hostile or parts of it. None of them prints a character that a terminal would obey.
 func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
@@ -233,7 +241,7 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 	}
 
 	w.must("stage", spec)
-	_, _, _ = w.run("sweep", night, "--id", "night-1")
+	w.run("sweep", night, "--id", "night-1") // ends without a winner, as w.jobs.run says
 	for _, line := range [][]string{
 		{"stage", spec}, {"stage", spec, "--json"}, {"status"}, {"status", "--json"},
 		{"leaderboard", "night-1"}, {"leaderboard", "night-1", "--json"}, {"status", "night-1"}, {"watch", "night-1"},
@@ -267,7 +275,7 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 		}
 	}
 
-	// Nothing of it is lost.
+	// The names and values of the table are still shown, with each such character written as an escape.
 	out, columns := w.must("stage", spec), w.must("stage", spec, "--json")
 	if !strings.Contains(out, `\u001b[2J`) || !strings.Contains(out, `a\u202e\u200b\u009b`) ||
 		!strings.Contains(columns, `"a\u202e\u200b\u009b"`) {
@@ -275,8 +283,8 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 	}
 }
 
-// TestStagingReportsOfJobs: the error of a staging job, whose text a task wrote into an object, reaches the terminal
-// without a character that it would obey.
+// TestStagingReportsOfJobs: the error of a failed job, whose text a task wrote into an object, reaches the terminal
+// without a character that it would obey. Here the submission of a sweep returns that error (jobs.err).
 func TestStagingReportsOfJobs(t *testing.T) {
 	err := &cloudjob.FailedError{Job: hostile, State: hostile, Text: hostile, Code: sweep.ExitInput}
 	if err.Error() == "" {
@@ -291,7 +299,8 @@ func TestStagingReportsOfJobs(t *testing.T) {
 	}
 }
 
-// TestLongValuesMakeNoLongErrors: an error shows a value of 5,000 characters by its beginning and end.
+// TestLongValuesMakeNoLongErrors: an error shows a value of 5,000 characters by its beginning and end, some 200
+// characters (program.Brief). An error may repeat the value and has words of its own, for which 1,200 leave room.
 func TestLongValuesMakeNoLongErrors(t *testing.T) {
 	w := newStagedWorld(t)
 	w.register(1)

@@ -65,7 +65,7 @@ func (w *world) examined(inspect func(context.Context, Env) (doctor.Cloud, error
 func TestDoctor(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
-	open := func(context.Context, Env) (doctor.Cloud, error) { return unknown{}, nil }
+	open := func(context.Context, Env) (doctor.Cloud, error) { return unknown{}, nil } // the topics are missing
 	code, out, errOut := w.examined(open, "doctor", file)
 	w.says(out, "ana@example.com", "problem", "projects/p/topics/coppice-scores: it does not exist",
 		"\nterraform apply\n", " ok, 1 problem, ", "it is staged", "4 trials")

@@ -21,9 +21,9 @@ import (
 // room is how large a file may become in TestFullDisk; everything that is written is larger.
 const room = 2048
 
-// TestFullDisk: a command that cannot write its file to the end says so within seconds, with the file, and leaves
-// nothing. The test runs itself in a process whose files may not become longer than room: the system then refuses
-// writes as on a full disk, though with another error.
+// TestFullDisk: stage, predict and report that cannot write their file to the end say so within 5 s, with the folder
+// and the reason, and leave no file. The test runs itself in a process whose files may not become longer than room: the
+// system then refuses writes as on a full disk, though with another error.
 func TestFullDisk(t *testing.T) {
 	const inside = "COPPICE_TEST_FULL_DISK"
 	if os.Getenv(inside) == "" {
@@ -43,6 +43,7 @@ func TestFullDisk(t *testing.T) {
 	dir := filepath.Join(w.dir, "outputs")
 	must.Do(t, os.Mkdir(dir, 0o755))
 
+	// From here on, writing past room bytes is an error; without Ignore a signal would end the process.
 	signal.Ignore(syscall.SIGXFSZ)
 	var limit syscall.Rlimit
 	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))

@@ -135,8 +135,9 @@ func peakOf(t *testing.T, run func()) (took time.Duration, peak int64) {
 	return took, max(<-most, objects()) - before
 }
 
-// TestHostileInputs: inputs that are made to exhaust memory or time are refused, within seconds and in little memory.
-// With -v and COPPICE_FULL set, it prints the table of docs/LAB.md.
+// TestHostileInputs: inputs that are made to exhaust memory or time are refused with an error of at most 2,000 bytes.
+// It takes at most 30 s of processor time and, for each case, so many MiB on the heap (most). Specs of sweeps (.yaml)
+// are given to plan, and tables to stage. With -v and COPPICE_FULL set, it prints the table of docs/LAB.md.
 func TestHostileInputs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not with -short: its files have hundreds of MiB, unpacked")
@@ -145,20 +146,20 @@ func TestHostileInputs(t *testing.T) {
 		mega  = 1 << 20
 		table = "name: t\nlabel: y\nsplit: {by: random, train: 0.8, test: 0.2}\nsource: "
 	)
-	x, gib := strings.Repeat("x", mega), 256
+	x, unpacked := strings.Repeat("x", mega), 256 // unpacked is what the compressed lines have, in MiB
 	if os.Getenv("COPPICE_FULL") != "" {
-		gib = 1024
+		unpacked = 1024
 	}
 	for _, c := range []struct {
 		name, file string
 		write      func(io.Writer) error
 		says       string
-		most       int64 // MiB on the heap
+		most       int64 // MiB on the heap: what was measured, with room for garbage that is not collected yet
 	}{
 		{"a line without end, 256 MiB", "line.csv", repeat("y,a\n1,", x, 256, ""), "no end of a line", 100},
-		{fmt.Sprint("the same, ", gib, " MiB in gzip"), "line.csv.gz", gzipped(repeat("y,a\n1,", x, gib, "")),
+		{fmt.Sprint("the same, ", unpacked, " MiB in gzip"), "line.csv.gz", gzipped(repeat("y,a\n1,", x, unpacked, "")),
 			"a row of more than", 150},
-		{fmt.Sprint("the same, ", gib, " MiB in zstd"), "line.csv.zst", zstded(repeat("y,a\n1,", x, gib, "")),
+		{fmt.Sprint("the same, ", unpacked, " MiB in zstd"), "line.csv.zst", zstded(repeat("y,a\n1,", x, unpacked, "")),
 			"a row of more than", 150},
 		{"a header without end, 256 MiB", "head.csv", repeat("y,", "a,", 128*mega, "\n"), "no end of a line", 100},
 		{"a quote that is never closed, 256 MiB", "quote.csv", repeat("y,a\n1,\"", x+"\n", 256, ""),
@@ -179,6 +180,7 @@ func TestHostileInputs(t *testing.T) {
 		{"Parquet, texts of 17 MiB", "text.parquet", parquetOf(strings.Repeat(x, 17), 4), "where at most", 600},
 		{"Parquet, a page of 400 MiB", "page.parquet", parquetOf(x, 400), "unpacks to", 600},
 		{"Parquet, a footer of 4 GiB", "foot.parquet", func(w io.Writer) error {
+			// A file ends with its footer's length and PAR1: here the length is that of 4 GiB, and there is no footer.
 			_, err := w.Write(append(binary.LittleEndian.AppendUint32([]byte("PAR1    "), 0xffffffff), "PAR1"...))
 			return err
 		}, "not a complete Parquet file", 100},
@@ -203,6 +205,7 @@ func TestHostileInputs(t *testing.T) {
 			return nil
 		}, "unknown key", 50},
 		{"a spec of aliases of aliases", "alias.yaml", func(w io.Writer) error {
+			// Each alias stands for ten of the one before, so the last would be a list of 10^30.
 			fmt.Fprint(w, "a0: &a0 [x]\n")
 			for i := range 30 {
 				fmt.Fprintf(w, "a%d: &a%d [%s]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d,", i), 10))

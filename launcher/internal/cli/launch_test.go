@@ -38,6 +38,7 @@ func TestSlots(t *testing.T) {
 	if got := start(file); got["sweep"] != "night-20261121-0300" || got["trials"] != 4.0 {
 		t.Errorf("the first start of the slot: got %v; want the sweep of 03:00 with its four trials", got)
 	}
+	// It is 03:00 of the 21st in UTC. 20 hours later the slot is the same; 4 hours more, and it is that of the 22nd.
 	w.now = w.now.Add(20 * time.Hour)
 	other := w.file("other.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 5", 1))
 	if got := start(other); got["sweep"] != "night-20261121-0300" || got["trials"] != 4.0 {
@@ -47,6 +48,7 @@ func TestSlots(t *testing.T) {
 	if got := start(other); got["sweep"] != "night-20261122-0300" || got["trials"] != 5.0 {
 		t.Errorf("the next slot: %v; want night-20261122-0300, of five trials", got)
 	}
+	// In New York it is 22:00 of the 21st, so the last 03:00 was that of the 21st, which is 08:00 in UTC.
 	if got := start(other, "--time-zone", "America/New_York"); got["sweep"] != "night-20261121-0800" {
 		t.Errorf("in New York: %v; want night-20261121-0800", got)
 	}
@@ -260,7 +262,7 @@ func TestAfterACancel(t *testing.T) {
 	var first struct{ Sweep sweep.ID }
 	must.Do(t, json.Unmarshal([]byte(w.must("sweep", w.file("sweep.yaml", spec), "--no-wait", "--json")), &first))
 	p := w.plan(first.Sweep)
-	for trial, leaves := range []float64{7, 35} {
+	for trial, leaves := range []float64{7, 35} { // the score grows with the leaves, so trial 1 is better
 		o := sweep.Object{Name: sweep.Names(first.Sweep).Attempt(trial, 0) + "x"}
 		params := maps.Clone(p.Base)
 		params["num_leaves"] = leaves
@@ -377,7 +379,7 @@ func TestTwoPeopleAtOnce(t *testing.T) {
 	commands := map[string][]string{"cancel": {"cancel", "x"}, "sweep": {"sweep", file, "--id", "x", "--no-wait"}}
 	for first := range commands {
 		for second := range commands {
-			for at, done := 1, false; !done; at++ {
+			for at, done := 1, false; !done; at++ { // until the first command has fewer operations than that
 				w := newWorld(t)
 				w.buckets["datasets"] = start.buckets["datasets"]
 				cloud := &batch{jobs: w.jobs, ended: map[string]engine.Phase{}}

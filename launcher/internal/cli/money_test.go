@@ -143,7 +143,7 @@ func TestPlanOfAStagedDataset(t *testing.T) {
 	for _, rows := range shown.Dataset.Rows {
 		all += rows
 	}
-	if all != 1200 { // train has each row in four orders
+	if all != 1200 { // and not four times the rows of train
 		t.Errorf("got the rows %v, want 1,200 in all", shown.Dataset.Rows)
 	}
 	out := w.must("plan", spec)

@@ -26,10 +26,11 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// TestThirtyNights runs one command each night for thirty nights, in which the clocks change. Each makes one sweep on
-// the files of the last four days. Started again in the same night it makes no second one. In the night whose newest
-// day has no file, it makes none, and people are notified once. Later, that missing day is a warning. The slot's day is
-// that of its time zone.
+// TestThirtyNights runs one command each night for thirty nights, of the days 3 to 32, in which the clocks change. Each
+// makes one sweep on the files of the last four days, named after its slot, 01:30 in Amsterdam, in UTC. In every third
+// night the command runs again 20 hours later, partly with another file in the folder, and makes no second sweep. In
+// the night whose newest day has no file, it makes none, and people are notified once, though it is started twice. The
+// three nights after that have a warning about the missing day.
 func TestThirtyNights(t *testing.T) {
 	w := newWorld(t)
 	var heard []notify.VerdictMessage
@@ -51,7 +52,8 @@ func TestThirtyNights(t *testing.T) {
 	command := []string{"nightly", filepath.Join(w.dir, "night.yaml"), "--schedule", "30 1 * * *", "--time-zone",
 		"Europe/Amsterdam", "--no-wait", "--json"}
 
-	// The table begins with the fourth day, and the thirteenth never comes.
+	// Days count from 0, and day 0 is nightstest.First, 2026-10-05. The first night has the days 0 to 3. Day 12,
+	// 2026-10-17, never comes.
 	const missing = 12
 	for day := range 3 {
 		appear(day, "part.csv")
@@ -71,7 +73,7 @@ func TestThirtyNights(t *testing.T) {
 			w.must(command...)
 		}
 
-		if day%3 == 1 && day != missing { // a second start, of which some find another table
+		if day%3 == 1 && day != missing { // a second start; from day 22 on it finds one more file
 			if day > 20 {
 				appear(day, "late.csv")
 			}
@@ -118,7 +120,7 @@ func TestASecondStartIsNoNewNight(t *testing.T) {
 	w.now = nightstest.First.AddDate(0, 0, 1).Add(2 * time.Hour)
 	command := []string{"nightly", filepath.Join(w.dir, "night.yaml"), "--at", w.now.Format(time.RFC3339), "--no-wait"}
 	w.must(command...)
-	w.now = w.now.AddDate(0, 0, 3)
+	w.now = w.now.AddDate(0, 0, 3) // the table is three days older, and contract.max_age is 30 hours
 	w.must(command...)
 	if len(w.jobs.submitted) != 1 || len(heard) > 0 {
 		t.Errorf("two starts in one slot: %d jobs, people heard %+v; expected one job and nothing",
@@ -147,8 +149,9 @@ func TestNightlyFlags(t *testing.T) {
 	w.refused(sweep.ExitInput, `trains on dataset "sales", but `, "nightly", other, "--table", table)
 }
 
-// TestNights: nights lists a model's nights with their verdicts, the champion's age, and how many nights in a row have
-// not replaced it; with --days 1 those since a day ago, which are two here. A scheduled sweep is the night of its slot.
+// TestNights: nights lists a model's nights, the newest first, with their verdicts, the champion's age, and how many
+// nights in a row have not replaced it. With --days 1 it lists those since a day ago, both ends included, which are two
+// here. A scheduled sweep is the night of its slot.
 // Lists of versions name the metric. Without a name, nights and other commands show the newest sweep, and leaderboard
 // says which one that is. Moving an alias needs --why, which must not be blank.
 func TestNights(t *testing.T) {
@@ -157,6 +160,7 @@ func TestNights(t *testing.T) {
 	w.refused(sweep.ExitNotFound, "no sweep of model ctr", "nights", "ctr")
 	w.register(1)
 	w.must("registry", "promote", "ctr@1", "--why", "a test")
+	// Three nights, a day apart: the 22nd, 23rd and 24th. Version 1 was made on the 21st, three days before the last.
 	for night, outcome := range []sweep.Outcome{sweep.OutcomeWinner, sweep.OutcomeNoWinner, sweep.OutcomeNoWinner} {
 		w.now = w.now.Add(24 * time.Hour)
 		w.jobs.run = w.concluded(outcome)
@@ -176,7 +180,7 @@ func TestNights(t *testing.T) {
 		t.Errorf("nights --days 1: got\n%s\nwant two nights", out)
 	}
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
-	w.run("sweep", file, "--schedule", "0 2 * * *")
+	w.run("sweep", file, "--schedule", "0 2 * * *") // it is 03:00 of the 24th, so the last slot is that of 02:00
 	must.Do(t, json.Unmarshal([]byte(w.must("nights", "ctr", "--json")), &m))
 	if n := m.Nights[0]; n.Night != "2026-11-24" || m.Nights[1].Night == "" {
 		t.Errorf("got %+v; want the night of the slot of the 24th, and every night named", m.Nights)
@@ -209,11 +213,12 @@ func TestNights(t *testing.T) {
 // which version is live, who moved it and why, in place of what the night decided.
 func TestNightsAfterAPerson(t *testing.T) {
 	w := newStagedWorld(t)
-	w.threeChampions() // versions 1 to 3
+	w.threeChampions() // versions 1 to 3, of which 3 is live
 	w.now = w.now.AddDate(0, 0, 1)
 	command := []string{"nightly", w.file("sweep.yaml", sweepYAML), "--at", w.now.Format(time.RFC3339)}
 	w.jobs.run = w.concluded(sweep.OutcomeWinner, func(c *sweep.Conclusion) { c.Version = 3 })
 	w.says(w.must(command...), "ctr version 3 is live.")
+	// says runs a command, whatever its exit code, and looks for want in its output with single spaces.
 	says := func(want string, command ...string) {
 		t.Helper()
 		if _, out, _ := w.run(command...); !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
@@ -230,6 +235,7 @@ func TestNightsAfterAPerson(t *testing.T) {
 	says("ctr version 3 was promoted; version 2 is live, by hand ("+by+": it fell). On test",
 		"status", "@latest")
 
+	// The next night's version, 1, is not promoted by the gate; then a person promotes it.
 	w.now = w.now.AddDate(0, 0, 1)
 	w.jobs.run = w.concluded(sweep.OutcomeWinner, func(c *sweep.Conclusion) {
 		c.Version, c.Gate.Passed, c.Gate.Promoted, c.Gate.Verdict = 1, false, false, sweep.VerdictNotPromoted
@@ -256,7 +262,7 @@ func TestABlockedNightStandsInItsPlace(t *testing.T) {
 	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 1100})))
 	spec := filepath.Join(w.dir, "dataset.yaml")
 	text := must.Get(os.ReadFile(spec))(t)
-	w.file("dataset.yaml", string(text)+"contract: {rows: {min: 100000}}\n")
+	w.file("dataset.yaml", string(text)+"contract: {rows: {min: 100000}}\n") // the table has 1,100, so it is blocked
 	at := w.now.AddDate(0, 0, -2)
 	w.now = w.now.Add(time.Hour)
 	w.refused(sweep.ExitBlocked, "is blocked", "nightly", file, "--at", at.Format(time.RFC3339))

@@ -30,9 +30,9 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// TestPredict scores 700 rows and keeps columns. Predictions are the probabilities of the raw scores, in the order of
-// the table. Contributions add up to the raw scores (explained). The same rows written as Parquet and scored again give
-// the same bytes. --json has the number of rows.
+// TestPredict scores 700 rows, in the order of the table, and keeps columns. Predictions are the probabilities of the
+// raw scores, since register's version has no calibration. Contributions add up to the raw scores (explained). The same
+// rows written as Parquet and scored again give the same bytes. --json has the number of rows.
 func TestPredict(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
@@ -58,7 +58,7 @@ func TestPredict(t *testing.T) {
 		}
 	}
 	explained(t, w, in, rows[1:])
-	// Through Parquet and back: the same predictions.
+	// Keep all that the model reads in Parquet, and score that: the predictions are the same.
 	parquet := filepath.Join(w.dir, "out.parquet")
 	w.must("predict", "--model", "ctr@1", "--in", in, "--out", parquet, "--keep",
 		"user_id,campaign_id,site,hour,age,price,day")
@@ -114,21 +114,22 @@ func explained(t *testing.T, w *world, in string, want [][]string) {
 func TestPredictExplains(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
-	const table = 40
-	text := datasettest.Table(datasettest.Options{Rows: table})
+	const tableRows = 40
+	text := datasettest.Table(datasettest.Options{Rows: tableRows})
 	in, out := w.file("in.csv", string(text)), filepath.Join(w.dir, "out.csv")
 	w.must("predict", "--model", "ctr", "--in", in, "--out", out, "--contributions", "--explain", "top:2")
 	local := must.Get(os.ReadFile(out))(t)
 	rows, err := csv.NewReader(bytes.NewReader(local)).ReadAll()
-	if err != nil || len(rows) != table+1 {
-		t.Fatalf("got %d lines, %v, want a header and %d rows", len(rows), err, table)
+	if err != nil || len(rows) != tableRows+1 {
+		t.Fatalf("got %d lines, %v, want a header and %d rows", len(rows), err, tableRows)
 	}
-	n := len(rows[0]) - 4
+	n := len(rows[0]) - 4 // where the four columns of the two reasons begin; the expected score is before them
 	if got := strings.Join(rows[0][n:], " "); got != "reason_1 reason_1_adds reason_2 reason_2_adds" {
 		t.Fatalf("got the last columns %s, want two reasons and what they add", got)
 	}
 	for i, row := range rows[1:] {
-		left := map[string]float64{} // by feature, how far it is from 0
+		// By feature, how far its contribution is from 0. Each reason has to be the farthest that is left, and leaves.
+		left := map[string]float64{}
 		for c, cell := range row[:n-1] {
 			if name, ok := strings.CutPrefix(rows[0][c], "contribution:"); ok {
 				x, _ := strconv.ParseFloat(cell, 64)
@@ -233,7 +234,8 @@ const (
 func TestPredictOnRespeltIDs(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
-	same := func(s string) string { return s }
+	same := func(s string) string { return s } // for the table as it is
+	// score runs predict on a table, and returns what it ended with, wrote and printed.
 	score := func(table string, flags ...string) (code int, text, out, errOut string) {
 		t.Helper()
 		scored := filepath.Join(t.TempDir(), "scored.csv")
@@ -285,6 +287,8 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &said); err != nil {
 		t.Fatalf("%v, expected JSON, in:\n%s", err, out)
 	}
+
+	// Now is the share in this table, and Usual that of the held-out rows, here a fifth. Age has no ids to be unseen.
 	shares := map[string]predict.Input{}
 	for _, in := range said.Inputs {
 		shares[in.Column] = in

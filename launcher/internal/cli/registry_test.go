@@ -51,6 +51,7 @@ func TestRegistryCommands(t *testing.T) {
 	if out := w.must("registry", "show", "ctr@1", "--file", "model.txt"); !strings.HasPrefix(out, "tree\n") {
 		t.Errorf("model.txt is %.50q, want the tree that was registered", out)
 	}
+	// Parameters that are not the default's: learning_rate 0.1 is, and version 3 does not say its own (register).
 	for version, want := range map[string]string{"ctr@1": "lookahead_freq=0 num_leaves=63 ", "ctr@2": "the defaults",
 		"ctr@3": ""} {
 		out := w.must("registry", "show", version)

@@ -42,7 +42,8 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// TestTablesFitEightyColumns: the tables that commands print on a terminal of 80 columns are no wider.
+// TestTablesFitEightyColumns: the tables that commands print on a terminal that does not tell its width have at most
+// the 80 columns that are then assumed. A row of a table is a line with a character of its frame.
 func TestTablesFitEightyColumns(t *testing.T) {
 	w := newWorld(t)
 	w.env = map[string]string{"NO_COLOR": "1"}
@@ -81,14 +82,14 @@ func TestTablesFitEightyColumns(t *testing.T) {
 }
 
 // TestPlanFitsItsTerminal: for each sweep in examples, terraform and docs, every line that plan prints has at most 80
-// columns; the line to paste into the spec may have 100.
+// columns. The line to paste into the spec may have 100: it is one line of YAML, which must not be broken.
 func TestPlanFitsItsTerminal(t *testing.T) {
 	w := newWorld(t)
 	w.env, w.screen = map[string]string{"NO_COLOR": "1"}, true
 	planned := 0
 	for name, text := range shipped(t) {
 		if !strings.Contains(text, "\nmodel: ") {
-			continue
+			continue // the spec of a dataset
 		}
 		planned++
 		out := w.must("plan", w.file("sweep.yaml", text), "--rows", "130000000", "--features", "40")
@@ -102,7 +103,7 @@ func TestPlanFitsItsTerminal(t *testing.T) {
 			}
 		}
 	}
-	if planned < 4 {
+	if planned < 4 { // one of each place and one more, so that shipped has found specs at all
 		t.Errorf("%d sweeps were planned, want those of examples, terraform and docs", planned)
 	}
 }
@@ -280,7 +281,8 @@ func TestTried(t *testing.T) {
 		t.Errorf("the rungs of 100 trees are %v, want %s", got, want)
 	}
 
-	// Trial 1 is decided from the result of trial 0, and stopped at 11 trees.
+	// Trial 0 is the one of search.fixed. Trial 1 is decided from its result: gp begins with a Halton sequence. Then it
+	// is stopped at the first rung, 11 trees, with the reason that the leaderboard has to show.
 	trials, score := sweepstore.NewTrials(w.buckets["sweeps"], plan), 0.75
 	seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: &score}}
 	s := must.Get(search.Decide(plan, 1, seen, nil))(t)
@@ -300,7 +302,7 @@ func TestTried(t *testing.T) {
 		t.Errorf("the status of a sweep with a stopped trial is\n%s\nwant one stopped and none failed", out)
 	}
 
-	// Trial 2 waits at a rung.
+	// Trial 2 waits at the first rung: with eta 3, two trials there are too few to say which third is best.
 	other := sweep.Reached{Step: 11, Trial: 0, Score: 0.6}
 	must.Get(trials.CreateRung(t.Context(), sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: 2, Step: 11, Score: 0.5,
 		Pause: true, Reason: "2 have come to rung 11, fewer than 3", Seen: []sweep.Reached{other}}))(t)
@@ -311,8 +313,9 @@ func TestTried(t *testing.T) {
 	}
 }
 
-// TestTriedOfFolds: the plan of a cross-validated sweep lists configurations that are decided later, a line each. The
-// page says why one was tried, and status counts open configurations.
+// TestTriedOfFolds: the plan of a sweep with cross-validation has a line for each configuration that is decided later:
+// three of four, since the first is given by search.fixed. The page says why one was tried, and status counts the
+// configurations that are open.
 func TestTriedOfFolds(t *testing.T) {
 	w := newStagedWorld(t)
 	w.must("stage", w.file("dataset.yaml", "name: plain\nsource: clicks.csv\nlabel: is_click\ndrop: "+
@@ -327,6 +330,9 @@ func TestTriedOfFolds(t *testing.T) {
 	}
 	w.must("sweep", file, "--id", "night-1", "--no-wait")
 
+	// The first three of the four folds of every configuration come first: trials 0 to 2 are the first configuration's,
+	// and trial 3 begins the second. That is decided by whoever claims its second fold, trial 4, with the score of
+	// trial 0.
 	plan, trials, score := w.plan("night-1"), sweepstore.NewTrials(w.buckets["sweeps"], w.plan("night-1")), 0.75
 	seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: &score}}
 	s := must.Get(search.Decide(plan, 3, seen, nil))(t)
@@ -556,20 +562,25 @@ func TestProgressIsOneLine(t *testing.T) {
 		}
 		v.Close()
 	})
+	// After Close the line of progress is erased.
 	if text := on.String(); strings.Contains(text, "done") || !strings.Contains(text, "trial   9 failed: no memory") {
 		t.Errorf("what stays is\n%s\nexpected the failed trial alone", text)
 	}
 }
 
-// TestWhatAFitPrintsFits: no line of what fit and doctor print is longer than the terminal is wide, even with long
-// findings, names and reasons.
+// TestWhatAFitPrintsFits: on terminals of 80, 100 and 160 columns (everyWidth), no line of what fit and doctor print is
+// longer than the terminal is wide. Findings, reasons and names of columns are long texts, which have to be broken.
 func TestWhatAFitPrintsFits(t *testing.T) {
 	long := strings.Repeat("a long finding about a column ", 9)
 	column := strings.Repeat("a_long_name_", 12)
-	pasted := column[:48] // a part of what is copied stays whole, or it would not be read as it was
+
+	// What people copy is not broken within a name, or it would be another name. These are the columns of the advice
+	// drop: [...], which WarnConstant and WarnIDLike give, the folder in a command of fit, and the account in doctor's.
+	// 48 characters and the words beside them have less than 80. Hints give nothing to copy, so their column is longer.
+	pasted := column[:48]
 	var warnings []dataset.Warning
 	for _, of := range [][2]string{{ingest.HintIDs, column}, {ingest.HintKey, column}, {ingest.WarnConstant, pasted},
-		{ingest.WarnIDLike, pasted}} {
+		{ingest.WarnIDLike, pasted}} { // of: code, column
 		warnings = append(warnings, dataset.Warning{Code: of[0], Column: of[1], Text: long},
 			dataset.Warning{Code: of[0], Column: "short", Text: long})
 	}

@@ -20,7 +20,9 @@ import (
 const datasetYAML = "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nmax_bin: 255\nsample: " +
 	"100\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\ncsv: {delimiter: ','}\n"
 
-// TestStrictIsStrict: a value that would silently become another, or the default, is refused with its line and column.
+// TestStrictIsStrict: a value that would silently become another, or the default, is refused, and so is one that cannot
+// be meant. Each case replaces one text of a spec that is accepted as it is. The error has to contain the case's words,
+// which begin with :line:column: where that is asserted.
 func TestStrictIsStrict(t *testing.T) {
 	const rest = "\nearly_stopping_rounds: 5\nseed: 7\ngate: {min_gain: 0.01}\n"
 	full := strings.NewReplacer("machine: {", "machine: {vms: 2, ", "search: {",
@@ -69,7 +71,7 @@ func TestStrictIsStrict(t *testing.T) {
 		if text == full {
 			t.Fatalf("%q is not in the spec, want it there to be replaced", tc.from)
 		}
-		for _, command := range []string{"plan", "sweep"} {
+		for _, command := range []string{"plan", "sweep"} { // both read the spec
 			w.refused(sweep.ExitInput, tc.says, command, w.file("sweep.yaml", text))
 		}
 	}
@@ -110,13 +112,14 @@ func TestColumnsAreCalledAsWritten(t *testing.T) {
 	out := w.must("stage",
 		w.file("d.yaml", "name: odd\nsource: t.csv\nlabel: {column: y, positive: 1.50, negative: 010}\ndrop: "+
 			"[010]\ncategorical: [1.50]\n"))
+	// The label is 1.50 in the first of every three rows: 134 of 400, or 34 %.
 	if strings.Contains(out, "│ 010") || !strings.Contains(out, "│ 1.50") ||
 		!strings.Contains(out, "34 % positive") {
 		t.Errorf("want 010 dropped, 1.50 as a feature, and 34 %% of the rows positive:\n%s", out)
 	}
 }
 
-// TestFlagsGivenNothing: a flag with an empty value, 0 or a number out of its range is refused, so that a shell
+// TestFlagsGivenNothing: the flags below are refused with an empty value, 0 or a number out of their range. So a shell
 // variable that is not set does not select the default.
 func TestFlagsGivenNothing(t *testing.T) {
 	w := newWorld(t)
@@ -152,6 +155,7 @@ func TestOnlyFilesAreRead(t *testing.T) {
 	pipe, loop, scored := filepath.Join(w.dir, "pipe"), filepath.Join(w.dir, "loop"), filepath.Join(w.dir, "o.csv")
 	must.Do(t, syscall.Mkfifo(pipe, 0o600))
 	must.Do(t, os.Symlink(loop, loop))
+	// 17 bytes, 2^17 times, are more than the MiB that a spec may have.
 	long := w.file("long.yaml", strings.Repeat("# a long comment\n", 1<<17))
 
 	for file, says := range map[string]string{"/dev/zero": "a device", w.dir: "a folder", pipe: "a pipe",

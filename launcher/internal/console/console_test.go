@@ -138,6 +138,7 @@ func TestOthersAreRefused(t *testing.T) {
 	}{
 		{"127.0.0.1:8765", "/sweeps/night-1", http.StatusOK},
 		{"LOCALHOST:8765", "/sweeps/night-1", http.StatusOK},
+		// Another name, as of a page that had it lead to this machine, or no port.
 		{"evil.example:8765", "/sweeps/night-1", http.StatusMisdirectedRequest},
 		{"evil.example", "/", http.StatusMisdirectedRequest},
 		{"127.0.0.1", "/", http.StatusMisdirectedRequest},
@@ -200,7 +201,7 @@ func TestListensOnThisMachineOnly(t *testing.T) {
 }
 
 // TestOnePollerReadsForAllViewers: while a hundred tasks send a heartbeat every second, three viewers of a page cause
-// no more requests to the bucket than one. Without a viewer there are none.
+// no more requests to the bucket than one, but for what a single reading takes. Without a viewer there are none.
 func TestOnePollerReadsForAllViewers(t *testing.T) {
 	seconds := 300
 	if testing.Short() {
@@ -244,8 +245,8 @@ func TestOnePollerReadsForAllViewers(t *testing.T) {
 		})
 	}
 	t.Logf("%d requests in %d seconds, 100 tasks that send a heartbeat every second", asked[3], seconds)
-	// What one reading requests at most, the new heartbeats among it. How many are new is not the same twice, so three
-	// viewers may cause that many requests more.
+	// What one reading requests at most: a hundred new heartbeats, and lists and other objects. How many are new is not
+	// the same twice, so three viewers may cause that many requests more.
 	const round = 150
 	if asked[1] == 0 || asked[3] > asked[1]+round {
 		t.Errorf("one viewer takes %d requests in %d seconds, three take %d; want some, and at most %d more", asked[1],
@@ -263,7 +264,7 @@ func TestNews(t *testing.T) {
 	version := ""
 	ask := func(want int) string {
 		t.Helper()
-		now = now.Add(pollPause)
+		now = now.Add(pollPause) // else the console would answer from what it has read, without looking
 		r := httptest.NewRequest(http.MethodGet, "http://localhost:1/sweeps/night-1", nil)
 		r.Header.Set("If-None-Match", version)
 		w := httptest.NewRecorder()

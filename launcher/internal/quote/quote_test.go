@@ -118,8 +118,8 @@ func TestByHand(t *testing.T) {
 		t.Fatalf("two threads were measured at %v rows, want at most 130 million: then the last value is the nearest",
 			two.X)
 	}
-	lost := 2/two.Y - 1 // of each of two to the other
-	four := 4 / (1 + 3*lost)
+	lost := 2/two.Y - 1      // of its time a thread loses to each other one: two are two.Y times as fast as one
+	four := 4 / (1 + 3*lost) // each of four loses to three others
 
 	// Its seconds: 500 trees of 31 leaves on 40 features, and three held-out splits routed through each.
 	growing := 130e6 * 40 * 500 * one / four * 1e-9
@@ -423,11 +423,13 @@ func TestHold(t *testing.T) {
 		budget float64
 		says   string
 	}{
+		// 2.00 USD are expected, and two machines at 1 USD an hour cost 0.20 in the reserve of 360 s. 0 is no budget.
 		{plain, 0, ""}, {plain, 2.2, ""}, {plain, 100, ""},
 		{plain, 2.19, "the budget of $2.19 is too small: 2 x n2-highmem-64 are expected to cost $2.00 (1.00 to " +
 			"4.00), and $0.20 is reserved for stopping in time; give --budget 2.20"},
 		{plain, 1, "too small"}, {plain, 0.0015, "the budget of $0.0015"},
 		{with(dear), 2.59, "give --budget 2.60"},
+		// 6.00 USD of the second fallback, and 1.00 for the reserve of the first: 20 machines at 0.50 an hour.
 		{with(fallbacks), 6.99, "the budget of $6.99 is too small for machine.fallback[1]: 2 x n2d-highmem-64 on " +
 			"demand are expected to cost $6.00 (3.00 to 12.00), and $1.00 is reserved for stopping in time; remove " +
 			"that fallback, or give --budget 7.00"},

@@ -87,8 +87,9 @@ func spooled(m *dataset.Manifest) int64 {
 	return bytes
 }
 
-// TestDiskHoldsWhatIsSpooled: the disk that DiskNeed asks for holds the source, the dataset and the temporary files for
-// statistics. It tries the worst sources: well compressed ids, with as many keys as the search makes for a large table.
+// TestDiskHoldsWhatIsSpooled: the disk that DiskNeed asks for is at least as large as the source, the dataset that is
+// staged from it and the temporary files for statistics (spooled) together. It tries the worst sources: well compressed
+// ids, with as many keys as the search makes for a large table, twelve.
 func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is long: run it without -short")
@@ -113,8 +114,9 @@ func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 		"copies":  {parquet, "{" + asked + ", order: {copies: 3}}"},
 		"text":    {text, "{" + asked + ", order: {copies: 1}}"},
 	} {
+		// A short run skips two: "text" has as many copies as "random", and "copies" has more.
 		if (name == "random" || name == "by time") && os.Getenv("COPPICE_FULL") == "" {
-			continue // "text" has as many copies, "copies" more
+			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			file := tc.file
@@ -150,6 +152,7 @@ func TestPointersOfAnotherBuild(t *testing.T) {
 			return err
 		},
 	} {
+		// This build writes a pointer, which another build replaces by one of format 2.
 		if err := d.putPointer(ctx, name, pointer{Format: 1, Version: "fedcba9876543210"}); err != nil {
 			t.Fatalf("the first pointer: %v", err)
 		}

@@ -16,11 +16,12 @@ import (
 	"coppice/internal/must"
 )
 
-// TestKeysOfFewRows: 2,100 rows of train are enough for the search to find a pair of columns, a and b, that only
-// together decide the label. If no pair does, it finds none. With three classes, the pair has a rate for each class
-// that it decides, and one count.
+// TestKeysOfFewRows: 2,100 rows of train are enough for the search for keys, which are columns whose levels are joined
+// into one id, to find a pair of columns, a and b, that only together move the label. If no pair does, it finds none.
+// The statistics of the pair are its count and, for a binary label, its rate; of three classes, a rate of each but the
+// rarest.
 func TestKeysOfFewRows(t *testing.T) {
-	// Of 3,000 rows, 0.7 are train. Class 2 is the rarest of three, and the rarest has no rate.
+	// Of 3,000 rows, 0.7 are train. Class 2 is the rarest of three, as a fifth of the rows, so it has no rate.
 	const binary, classes = "y", "{column: y, kind: classes}"
 	for _, tc := range []struct {
 		label   string // the spec's label

@@ -104,10 +104,10 @@ func heldOut(t *testing.T, d *dataset.Dataset) float64 {
 	return aucOf(t, valid.Label, scores)
 }
 
-// TestEncodingDoesNotLeak: random labels stay unpredictable. No statistic predicts the label of its own row, in
-// whatever order statistics were made, and no model predicts the labels of rows that it has not seen. So that the check
-// means something, it must find statistics that have seen their own row, and a model that has seen the rows it
-// predicts.
+// TestEncodingDoesNotLeak: random labels stay unpredictable, by an AUC within leakBound of a half. No statistic
+// predicts the label of its own row, in the orders of the four specs below, and no model predicts the labels of rows
+// that it has not seen. So that the check means something, it must find statistics that have seen their own row
+// (plantedLeak), and a model that has seen the rows it predicts.
 func TestEncodingDoesNotLeak(t *testing.T) {
 	for name, rest := range map[string]string{
 		"classes": "label: {column: y, kind: classes}\ndrop: [ts]\nsplit: {by: column, column: part}\n" +
@@ -127,7 +127,7 @@ func TestEncodingDoesNotLeak(t *testing.T) {
 					names, places = append(names, f.Name), append(places, i)
 				}
 			}
-			if len(names) < 6 {
+			if len(names) < 6 { // each spec makes more; fewer would leave nothing to find
 				t.Fatalf("only %d statistics to look at, want 6 or more: %s", len(names), strings.Join(names, ", "))
 			}
 			t.Logf("%d statistics: %s", len(names), strings.Join(names, ", "))

@@ -51,7 +51,7 @@ func TestNightsAreCompared(t *testing.T) {
 	for name, dst := range map[string]stager.Destination{"folder": {Dir: t.TempDir()},
 		"bucket": {Store: blob.Memory(), URL: "gs://d"}} {
 		t.Run(name, func(t *testing.T) {
-			at := nightstest.First
+			at := nightstest.First // moves a day forward whenever the stager asks for the time
 			s := &stager.Stager{Scratch: t.TempDir(), Now: func() time.Time { at = at.Add(24 * time.Hour); return at }}
 			first := night(t, s, stream.Night(0), dst, "contract: auto\n")
 			if first.Night == nil || first.Night.Blocked() || len(first.Night.Against) != 0 {
@@ -92,6 +92,7 @@ func TestNightsAreCompared(t *testing.T) {
 				stager.CheckNight(read, at, "") != nil {
 				t.Errorf("the record says %+v, %v; want who accepted it, why, and that it passes", read, err)
 			}
+			// Three nights are staged by now: the first, the accepted one without countries, and the good second one.
 			if next := night(t, s, stream.Night(2), dst, "contract: auto\n"); len(next.Night.Against) != 3 {
 				t.Errorf("the next night was compared with %v; want all three, of which one was accepted",
 					next.Night.Against)
@@ -152,10 +153,10 @@ func TestContractBeginsWithNights(t *testing.T) {
 	}
 }
 
-// TestNightGrowsOld: a dataset older than contract.max_age is refused, when it is staged as well as when it is trained
-// on. The table's rows are of the day before.
+// TestNightGrowsOld: CheckNight, which is asked when a dataset is staged and when it is trained on, passes a table that
+// is two hours old under contract.max_age 30h, and refuses it 30 hours later.
 func TestNightGrowsOld(t *testing.T) {
-	at := nightstest.First.Add(26 * time.Hour)
+	at := nightstest.First.Add(26 * time.Hour) // the newest row is of the end of the first day, two hours ago
 	s := &stager.Stager{Scratch: t.TempDir(), Now: func() time.Time { return at }}
 	staged := night(t, s, nightstest.Stream{Seed: 2, Rows: 1000}.Night(0), stager.Destination{Dir: t.TempDir()},
 		"contract: {max_age: 30h}\n")
@@ -321,7 +322,7 @@ func TestEveryPhaseStops(t *testing.T) {
 	for _, at := range steps {
 		for _, bucket := range []bool{false, true} {
 			if at == stager.StepUpload && !bucket {
-				continue
+				continue // a folder has no upload
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			reached := false

@@ -226,13 +226,15 @@ func TestRowsOfAQuery(t *testing.T) {
 	folder, _ := days(t, "a.csv")
 	fromFile := must.Get(s.Stage(t.Context(), spec(t, folder+"/a.csv"), stager.Destination{Dir: t.TempDir()}))(t)
 
-	// Stage three times; before the third, the tables change. A final semicolon of the query does not matter.
+	// Stage three times, first into a folder and then into a bucket. The first time exports, the second finds the
+	// version, and the third exports again, since the tables have changed: two exports in all. A final semicolon of the
+	// query does not matter.
 	query := spec(t, "\"SELECT 0;\\n\"")
 	for _, dst := range []stager.Destination{{Dir: t.TempDir()}, {Store: w.bucket, URL: "gs://datasets"}} {
 		w.exported = nil
 		for _, step := range []struct {
 			version string
-			exports int
+			exports int // so far
 		}{{"", 1}, {"", 1}, {" of tomorrow", 2}} {
 			w.version = step.version
 			staged, err := s.Stage(t.Context(), query, dst)

@@ -107,7 +107,7 @@ func TestSameInputIsFoundAgain(t *testing.T) {
 			}
 		}
 	}
-	// The spec counts as input, too. Another input does not make the first one be forgotten.
+	// The spec counts as input, too, so another split is another version. It does not make the first one be forgotten.
 	other, err := s.Stage(t.Context(), spec(t, source, "train: 0.7, valid: 0.3", "train: 0.6, valid: 0.4"),
 		stager.Destination{Store: store, URL: "gs://d"})
 	if err != nil || other.Existed {
@@ -208,14 +208,14 @@ func TestSourceInABucket(t *testing.T) {
 	bucket, dst := blob.Memory(), blob.Memory()
 	// Two objects with the rows of one table, and others that must be left out.
 	data := datasettest.Table(datasettest.Options{Rows: 900})
-	lines := bytes.SplitAfterN(data, []byte("\n"), 500)
+	lines := bytes.SplitAfterN(data, []byte("\n"), 500) // the header, 498 rows, and the other 402 as one text
 	head := lines[0]
 	first, second := bytes.Join(lines[:499], nil), append(slices.Clone(head), lines[499]...)
 	for name, text := range map[string][]byte{"day/part-0.csv": first, "day/part-1.csv": second, "day/_SUCCESS": nil,
 		"day/_temporary/x.csv": head, "day/readme.txt": head, "other.csv": head} {
 		must.Get(bucket.Put(t.Context(), name, blob.Any, bytes.NewReader(text)))(t)
 	}
-	fetched := 0
+	fetched := 0 // how often a fetch has made progress
 	s := &stager.Stager{Scratch: t.TempDir(), Bucket: func(_ context.Context, name string) (blob.Store, error) {
 		if name != "exports" {
 			return nil, errors.New("bucket " + name)
@@ -268,6 +268,7 @@ func TestFailureLeavesNothing(t *testing.T) {
 	bad := writeFile(t, []byte("user_id,is_click,revenue,x\nu1,1,0,1\nu2,0,0\n"))
 	dir, scratch, store := t.TempDir(), t.TempDir(), blob.Memory()
 	s := &stager.Stager{Scratch: scratch}
+	// The bad table is one value short in its third line. A write into the bucket would be an error about that instead.
 	unwritten := func(_ context.Context, name string) error { return errors.New("no write expected: " + name) }
 	for _, dst := range []stager.Destination{{Dir: dir}, {Store: blobtest.Before(store, blobtest.Put, unwritten)}} {
 		var te *table.InputError
@@ -294,8 +295,8 @@ func TestFailureLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestDamagedVersionIsMadeAgain: the error about a damaged version says to stage it again, and that helps: in a folder
-// and in a bucket, whichever file is damaged, staging again makes the same version whole.
+// TestDamagedVersionIsMadeAgain: staging a damaged version again makes it whole, in a folder and in a bucket. The table
+// of train, the sample or the manifest is damaged by a flipped bit in its middle, or by its last two bytes cut off.
 func TestDamagedVersionIsMadeAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")

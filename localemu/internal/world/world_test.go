@@ -369,7 +369,7 @@ func TestAtTheSecondWrite(t *testing.T) {
 	must.Do(t, err)
 	defer w.Close()
 	first := w.aggregators.running[0].proc
-	for i, name := range []string{"plans/a", "other", "plans/b", "plans/c"} {
+	for i, name := range []string{"plans/a", "other", "plans/b", "plans/c"} { // other does not match, nor count
 		answer, err := http.Post("http://"+w.storage.Addr()+
 			"/upload/storage/v1/b/coppice-sweeps/o?uploadType=media&name="+
 			name, "text/plain", strings.NewReader("x"))
