@@ -111,7 +111,7 @@ func TestCalibratesTheMean(t *testing.T) {
 		for i := range raw {
 			moved[i] = raw[i]/2 + shift
 		}
-		c := must.Get(calibrate.Choose(moved, label, nil, false))(t)
+		c := must.Get(calibrate.Choose(moved, label, nil, false))(t) // false: the rows are in no order of time
 		for i, p := range c.Calibrator.PredictAll(nil, moved) {
 			was, is, labels = was+1/(1+math.Exp(-moved[i])), is+p, labels+float64(label[i])
 		}
@@ -211,6 +211,7 @@ func TestChoose(t *testing.T) {
 		right[i] = raw[i] / 2
 	}
 	few := fit(t, calibrate.Platt, raw[:60], label[:60], weight[:60])
+	// The slope is by how much the log odds of the scores 1 and 0 differ. Scores that are halved have one half.
 	logit := func(p float64) float64 { return math.Log(p) - math.Log1p(-p) }
 	alone := logit(few.Predict(1)) - logit(few.Predict(0)) + 0.01 // a little more: the slope must not be that itself
 	for name, tc := range map[string]struct {
@@ -233,7 +234,7 @@ func TestChoose(t *testing.T) {
 }
 
 // TestUncalibratedCompetes: of 200 tables of 1,000 rows, about fifty of them positive, whose scores are right as they
-// are, more than half stay so. For the first row of each table, what is chosen gives a probability nearer to the right
+// are, at least 110 stay so. For the first row of each table, what is chosen gives a probability nearer to the right
 // one than a logistic regression (Platt) does: the sum of squared errors is at most 0.6 of the regressions'.
 func TestUncalibratedCompetes(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 0))
@@ -340,8 +341,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestFewRows: Choose leaves scores uncalibrated if there are fewer than two rows, or fewer than ten of a single class.
-// Fit refuses fewer than two rows with a weight above 0.
+// TestFewRows: Choose leaves scores uncalibrated if there are fewer than two rows, or fewer than ten of a single class,
+// so that the probability of a score is its sigmoid. Fit refuses fewer than two rows with a weight above 0.
 func TestFewRows(t *testing.T) {
 	for name, rows := range map[string]int{"none": 0, "one": 1, "nine of one class": 9} {
 		raw, label := make([]float64, rows), make([]float32, rows)
@@ -467,7 +468,7 @@ func TestLevel(t *testing.T) {
 	newRaw, newLabel, newWeight := rows(40_000, 0.7)
 	for _, m := range calibrate.Methods() {
 		judged := fit(t, m, raw, label, weight)
-		c := must.Get(judged.Level(newRaw, newLabel, newWeight, true))(t)
+		c := must.Get(judged.Level(newRaw, newLabel, newWeight, true))(t) // true: move by all of the difference
 		sum, want := 0.0, 0.0
 		for i, z := range newRaw {
 			sum, want = sum+float64(newWeight[i])*c.Predict(z), want+float64(newWeight[i]*newLabel[i])
@@ -496,7 +497,8 @@ func TestLevel(t *testing.T) {
 // There are 40 tables of 20 days with 1,000 rows each. First, each day's log odds are off by luck of its own (standard
 // deviation .5), while the scores are right on average. Taken row by row, Choose moves at least half of the tables,
 // since so many rows are beyond chance. In order of time, Choose and Level move at most a quarter of them. Then all
-// days are off by .5, with little luck (.1): Choose moves by about .5, and Level, without all, by about half of that.
+// days are off by .5, with little luck (.1): Choose moves by about .5. Level, without all, moves by about half of that,
+// as it is made to. A table counts as moved if its log odds are moved by more than .02.
 func TestDaysHaveLuck(t *testing.T) {
 	const seeds, days, each = 40, 20, 1000
 	draw := func(seed uint64, luck, shift float64) (raw []float64, label []float32) {
@@ -528,7 +530,7 @@ func TestDaysHaveLuck(t *testing.T) {
 			choice++
 		}
 		none := fit(t, calibrate.None, raw, label, nil)
-		c := must.Get(none.Level(raw, label, nil, false))(t)
+		c := must.Get(none.Level(raw, label, nil, false))(t) // false: move by half of the difference
 		if moved(c) > .02 {
 			final++
 		}

@@ -250,7 +250,7 @@ func FuzzDecodeEncoding(f *testing.F) {
 }
 
 // TestBinsOfNumbers checks that a number is in the first bin whose bound is not below it, and that NaN is in the bin of
-// missing values or, if there is none, in that of 0.
+// missing values or, if there is none, in that of 0 (bin 1, whose bound is 0).
 func TestBinsOfNumbers(t *testing.T) {
 	f := Feature{Kind: Numeric, Bounds: []float64{-2, 0, 3.5}, Bins: 5, MissingBin: 4, OtherBin: -1}
 	none := Feature{Kind: Numeric, Bounds: []float64{-2, 0, 3.5}, Bins: 4, MissingBin: -1, OtherBin: -1}
@@ -268,8 +268,9 @@ func TestBinsOfNumbers(t *testing.T) {
 	}
 }
 
-// TestBinsOfCategories checks that a whole number below Bins is its own bin, NaN in the bin of missing values if there
-// is one, and all else in the bin of other categories.
+// TestBinsOfCategories checks that a whole number from 0 up to below Bins is its own bin, NaN in the bin of missing
+// values if there is one, and all else in the bin of other categories. Of two features with two categories, the first
+// has a bin of missing values, 3, and the second has not, so there 3 is no bin.
 func TestBinsOfCategories(t *testing.T) {
 	f := Feature{Kind: Categorical, Categories: []string{"b", ""}, Bins: 4, OtherBin: 2, MissingBin: 3}
 	none := Feature{Kind: Categorical, Categories: []string{"b", ""}, Bins: 3, OtherBin: 2, MissingBin: -1}
@@ -318,7 +319,7 @@ func TestTextOf(t *testing.T) {
 }
 
 // TestSplitAndSeconds checks counts of each unit as seconds and nanoseconds. Nanoseconds count from 0 upwards before
-// 1970, too.
+// 1970, too: a millisecond before it is second -1 and 999 ms.
 func TestSplitAndSeconds(t *testing.T) {
 	for _, tc := range []struct {
 		unit      Unit

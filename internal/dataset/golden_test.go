@@ -136,9 +136,9 @@ func TestEncodingTravelsAlone(t *testing.T) {
 }
 
 // TestSharedMetadataIsRefused makes a schema whose 2,000 columns all refer to one list of metadata. A list of maxPairs
-// pairs is read; a longer one is refused at the first column, before 2,000 copies of it take the memory.
+// pairs is read; one of 2,000 pairs is refused at the first column, before 2,000 copies of it take the memory.
 func TestSharedMetadataIsRefused(t *testing.T) {
-	for pairs, want := range map[int]string{maxPairs: "", 2000: "2000 pairs of metadata"} {
+	for pairs, want := range map[int]string{maxPairs: "", 2000: "2000 pairs of metadata"} { // "": no error
 		// Build the schema with a flatbuffers builder, since buildSchema would write the list for each column. Slots 0,
 		// 2, 3 and 6 of a Field are its name, the kind of its type, the type and the metadata. Slot 1 of a Schema has
 		// the fields.
@@ -189,7 +189,7 @@ func TestWriterRefusesAnEndlessManifest(t *testing.T) {
 	}
 	_, err := NewWriter(filepath.Join(t.TempDir(), "d"), &m)
 	if !problem.Is(err, problem.Damaged) ||
-		!strings.Contains(err.Error(), "it may have 67108864; drop columns or lower max_bin") {
+		!strings.Contains(err.Error(), "it may have 67108864; drop columns or lower max_bin") { // 64 MiB
 		t.Errorf("a manifest of 65 MB: got error %v, want one of kind damaged that says it may have 67108864", err)
 	}
 }
@@ -400,7 +400,8 @@ func TestFindAgreesWithAMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for name, next := range hashesOf(rng) {
 		for _, n := range []int{0, 1, 2, 3, 15, 16, 17, 100, 5000} {
-			// The table is in the middle of three that have the same hashes: only its own must be found.
+			// The table is in the middle of three that have the same hashes: only its own must be found. Some functions
+			// give a hash twice, so a table may have fewer than n levels.
 			hashes := map[uint64]bool{}
 			for i := range n {
 				hashes[next(i, n)] = true
@@ -532,8 +533,9 @@ func TestTablesDoNotShareAnOrder(t *testing.T) {
 	}
 }
 
-// FuzzReadLevels checks that of levels which are accepted each is found by its hash, that times are numbers, and that
-// they stay the same when they are written and read again.
+// FuzzReadLevels checks that of levels which are accepted each is found by its hash, that with recency times are
+// numbers, and that they stay the same when they are written and read again. The levels are those of two tables, of
+// which the first has as many as the fuzzer says, and the second may have recency.
 func FuzzReadLevels(f *testing.F) {
 	for _, optional := range [][2]bool{{false, false}, {true, false}, {false, true}, {true, true}} {
 		l, _ := someLevels(optional[0], optional[1], 3, 4)

@@ -29,7 +29,7 @@ import (
 func TestOpenGivesWhatWasWritten(t *testing.T) {
 	f := newFixture(1, smallRows())
 	dir := filepath.Join(t.TempDir(), "d")
-	m := f.write(t, dir, 7, 2)
+	m := f.write(t, dir, 7, 2) // in pieces of 7 rows, with the checksums on two threads
 	d := must.Get(Open(dir))(t)
 	if err := d.Verify(context.Background(), nil); err != nil {
 		t.Errorf("verify: got error %v, want none", err)
@@ -89,12 +89,12 @@ func describe(s *Sample) string {
 }
 
 // TestSameBytesWhateverTheThreads writes a dataset at once on one thread and in pieces on four, and expects the same
-// bytes. The version must not depend on where the source is, but on everything else.
+// bytes. The version must not depend on where the source is, but on the rest of the manifest, here max_bin.
 func TestSameBytesWhateverTheThreads(t *testing.T) {
 	f := newFixture(2, smallRows())
 	a, b := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
-	m := f.write(t, a, 1000, 1)
-	f.write(t, b, 3, 4)
+	m := f.write(t, a, 1000, 1) // no split has 1,000 rows, so each is one piece
+	f.write(t, b, 3, 4)         // in pieces of 3 rows
 	for _, name := range append(m.fileNames(), ManifestFile) {
 		if !bytes.Equal(mustRead(t, a, name), mustRead(t, b, name)) {
 			t.Errorf("%s differs between one thread and four, want the same bytes", name)
@@ -149,13 +149,14 @@ func TestOpenCostsNothing(t *testing.T) {
 	}
 }
 
-// TestVerifyNamesThePlace flips a bit in the second block of a file, and expects Verify, Check and VerifyBlock to find
-// it in that block. Before that, Verify must report progress until all bytes are read, and stop if it is cancelled.
+// TestVerifyNamesThePlace flips a bit in the second block of a file, and expects Verify and Check to name that block,
+// and VerifyBlock to refuse it. Before that, Verify must report progress until all bytes are read, and stop if it is
+// cancelled.
 func TestVerifyNamesThePlace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
 	}
-	f := newFixture(4, map[string]int{"train": 2_000_000}) // more than one block of rows
+	f := newFixture(4, map[string]int{"train": 2_000_000}) // of 5 bytes: more than one block, 8 MiB, of rows
 	dir := filepath.Join(t.TempDir(), "d")
 	f.sample.Row = []uint32{1, 2, 3}
 	m := f.write(t, dir, 500_000, 2)
@@ -183,7 +184,7 @@ func TestVerifyNamesThePlace(t *testing.T) {
 	path := filepath.Join(dir, "train", "rows.arrow")
 	const at = BlockBytes + 12345
 	flip(t, path, at)
-	want := CorruptError{"train/rows.arrow", BlockBytes, m.Files[0].Bytes,
+	want := CorruptError{"train/rows.arrow", BlockBytes, m.Files[0].Bytes, // from the block's first byte to the end
 		"the contents differ from the manifest's checksum"}
 	var corrupt *CorruptError
 	if err := d.Verify(context.Background(), nil); !errors.As(err, &corrupt) || *corrupt != want {
@@ -291,7 +292,8 @@ func TestOpenRefuses(t *testing.T) {
 
 // TestOpenSurvivesEveryFlippedByte flips bits in every byte of the files. Reading must never panic, errors must be of
 // kind Damaged, and files that are still accepted must have the same number of rows. At least a thirtieth of the flips
-// must be refused; most of the others change values, which only checksums protect.
+// must be refused, one for every ten bytes, each of which is flipped in three ways. Most of the others change values,
+// which only checksums protect.
 func TestOpenSurvivesEveryFlippedByte(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
@@ -330,7 +332,7 @@ func TestOpenSurvivesEveryFlippedByte(t *testing.T) {
 }
 
 // TestDamageUnderTheMapping changes or cuts a file after it was mapped. VerifyMapped must return a *CorruptError, and
-// the process must survive.
+// the process must survive. If nothing is changed, there is no such error.
 func TestDamageUnderTheMapping(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file    string
@@ -456,7 +458,8 @@ func TestHashedFile(t *testing.T) {
 }
 
 // TestHashedFileAtOnce writes a file from three goroutines, whose ranges meet within blocks. Checksums that are known
-// must be right, and those of blocks with one writer, who began at the front, must be known.
+// must be right, and those of blocks with one writer, who began at the front, must be known. Of the blocks in which two
+// writers meet, at least one has none, since they write at the same time.
 func TestHashedFileAtOnce(t *testing.T) {
 	const size, writers = 4*BlockBytes + 17, 3
 	data := make([]byte, size)
@@ -483,7 +486,7 @@ func TestHashedFileAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 
-	// The five blocks: thirds meet within blocks 1 and 2.
+	// There are five blocks, the last of 17 bytes. Thirds, of 1⅓ blocks each, meet within blocks 1 and 2.
 	sums := f.blockSums()
 	for i, got := range sums {
 		sum := sha256.Sum256(data[i*BlockBytes : min(size, (i+1)*BlockBytes)])

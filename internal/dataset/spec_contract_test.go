@@ -23,7 +23,7 @@ func TestContractExpects(t *testing.T) {
 	s := must.Get(spec("contract:\n  expect:\n" +
 		"    - {from: 2026-11-27, to: 2026-11-30, findings: [rows], why: Black Friday}\n"))(t)
 
-	// The days at both ends belong to the range.
+	// The days at both ends belong to the range, the whole day: 23:00 of each is asked about.
 	e := s.Contract.Expect[0]
 	for day, want := range map[string]bool{"2026-11-26": false, "2026-11-27": true, "2026-11-30": true,
 		"2026-12-01": false} {
@@ -44,7 +44,7 @@ func TestContractExpects(t *testing.T) {
 		t.Errorf("contract: auto: error %v, or it is not Declared; want it Declared", err)
 	}
 
-	// Entries that make no sense.
+	// Entries that make no sense. They are in line 6: three lines of the spec come before contract:.
 	for entry, says := range map[string]string{
 		"{from: 27.11.2026, findings: [rows], why: a}":                 "is not a day",
 		"{findings: [rows], why: a}":                                   "is not a day",

@@ -365,7 +365,7 @@ func TestOrderFollowsTheSplit(t *testing.T) {
 		byHash: {OrderRandom, ""},
 		byTime: {OrderTime, "ts"},
 		byTime + "encodings: {order: {by: auto, delay: 1h}}\n": {OrderTime, "ts"},
-		// recency still knows when a row was
+		// Statistics are in a random order, but recency still has to know when a row was.
 		byTime + "encodings: {order: {by: random}}\n":             {OrderRandom, "ts"},
 		byTime + "encodings: {order: {column: at}}\n":             {OrderTime, "at"},
 		byHash + "encodings: {order: {column: at}}\n":             {OrderTime, "at"},
@@ -404,8 +404,8 @@ func TestSampleForms(t *testing.T) {
 	}
 }
 
-// TestDivided counts groups with rows in both train and valid, and expects only the first million groups to be looked
-// at.
+// TestDivided counts groups with rows in both train and valid, the splits 0 and 1, and expects only the first million
+// groups (mostGroups, 1,048,576) to be looked at. whole has no such group, some has two, and in many each is one.
 func TestDivided(t *testing.T) {
 	whole, some, many := SplitsOfGroups{}, SplitsOfGroups{}, SplitsOfGroups{}
 	for group := range uint64(30) { // three rows of each group, in the split with number group%4

@@ -104,7 +104,7 @@ func TestJSONKeepsItsValue(t *testing.T) {
 	must.Do(t, json.NewEncoder(program.To(&out)).Encode(hostile))
 	var back string
 	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back != hostile {
-		t.Errorf("%q (%v) came back for %q, want the same", back, err, hostile)
+		t.Errorf("%q (error %v) came back for %q, want the same", back, err, hostile)
 	}
 }
 

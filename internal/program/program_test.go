@@ -76,6 +76,7 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d", name, code, tc.want)
 		}
 	}
+	// An unknown command, no NAME, no --must, a number that is none, and an unknown flag.
 	for _, args := range [][]string{{"fly"}, {"do"}, {"do", "x"}, {"do", "x", "--must", "y", "--n", "z"},
 		{"do", "x", "--what"}} {
 		if code, _, e := run(t.Context(), args, nil); code != sweep.ExitUsage || !strings.HasPrefix(e, "prog: ") {
@@ -95,14 +96,14 @@ func TestExitCodes(t *testing.T) {
 }
 
 // TestErrorsForACollector: with COPPICE_LOG=json the error that ends a program is printed as a line of the log, in
-// JSON, for a program that collects logs.
+// JSON, for a program that collects logs. Args names nothing that exists, but this program takes any arguments.
 func TestErrorsForACollector(t *testing.T) {
 	var e bytes.Buffer
 	w := program.World{Args: []string{"fly"}, Err: program.To(&e), Version: "v1",
 		Env: envconfig.MapLookuper(map[string]string{"COPPICE_LOG": "json"})}
 	if code := program.Execute(t.Context(), w, &cobra.Command{Use: "prog", Args: cobra.ArbitraryArgs,
 		RunE: func(*cobra.Command, []string) error { return errors.New("no wings") }}); code != sweep.ExitError {
-		t.Errorf("a command that fails ended with %d, want that of an error", code)
+		t.Errorf("a command that fails ended with %d, want %d", code, sweep.ExitError)
 	}
 	if line := lines(t, &e)[0]; line["severity"] != "ERROR" || line["message"] != "no wings" ||
 		line["exit_code"] != 1.0 {
@@ -111,8 +112,9 @@ func TestErrorsForACollector(t *testing.T) {
 }
 
 // TestEnvironmentNamesWhatIsMissing: an environment that lacks variables is a *cloud.SetupError that names them and
-// gives the hint. COPPICE_PROJECT is needed unless the engine is Slurm and all buckets are folders. Each case changes a
-// complete environment; its name is what the error says, and nothing but spaces if there is no error.
+// gives the hint. COPPICE_PROJECT is needed unless the engine is Slurm and all buckets are folders. An empty variable
+// is as good as none. Each case changes a complete environment; its name is what the error says, and nothing but spaces
+// if there is no error.
 func TestEnvironmentNamesWhatIsMissing(t *testing.T) {
 	folder := t.TempDir()
 	full := map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "d", "COPPICE_SWEEPS_BUCKET": "s",
@@ -222,7 +224,7 @@ func TestHelpFitsTheTerminal(t *testing.T) {
 				longest = max(longest, len(line))
 			}
 		}
-		if longest > most || longest < most-15 {
+		if longest > most || longest < most-15 { // a line may end before a long word
 			t.Errorf("on a terminal of %d columns the longest line has %d characters, want at most %d and at least "+
 				"15 less:\n%s", width, longest, most, out.String())
 		}
@@ -289,9 +291,9 @@ func TestLoggerOutsideOfASweep(t *testing.T) {
 	log.Info("no project", "sweep", "s-1")
 	log.WithGroup("g").With("sweep", "s-1").Info("inside of a group it is something else")
 	all := lines(t, &b)
-	for _, i := range []int{0, 1, 3} {
+	for _, i := range []int{0, 1, 3} { // no sweep, an id that is none, and a key g.sweep
 		if _, ok := all[i]["logging.googleapis.com/trace"]; ok {
-			t.Errorf("a trace in %v, where none was given", all[i])
+			t.Errorf("line %d has a trace: %v; want none, as it is not about a valid sweep", i, all[i])
 		}
 	}
 	if all[0]["severity"] != "ERROR" || all[2]["logging.googleapis.com/trace"] != sweep.ID("s-1").Trace() ||
@@ -312,7 +314,9 @@ func TestSeverities(t *testing.T) {
 	for _, line := range lines(t, &b) {
 		got = append(got, line["severity"].(string))
 	}
-	if d := cmp.Diff([]string{"INFO", "INFO", "WARNING", "ERROR", "ERROR"}, got); d != "" { // DEBUG is off
+	// DEBUG is not written, one above INFO is rounded down to it, and four above ERROR to ERROR, the highest that is
+	// used.
+	if d := cmp.Diff([]string{"INFO", "INFO", "WARNING", "ERROR", "ERROR"}, got); d != "" {
 		t.Errorf("the severities differ (-want +got):\n%s", d)
 	}
 }
@@ -373,8 +377,9 @@ func TestPathsOfOutputs(t *testing.T) {
 }
 
 // TestUsageNamesWhatToType: the message about a wrong command line says what to type: arguments that are missing by
-// their names in the Use line, and for a mistyped command or flag the nearest one that there is, or all if none is
-// near. For --folder that is --out, as package strictyaml knows words that mean the same.
+// their names in the Use line, what a flag's value has to be, and for a mistyped command or flag the nearest one that
+// there is, or all that are not hidden if none is near. For --folder that is --out, as package strictyaml knows words
+// that mean the same.
 func TestUsageNamesWhatToType(t *testing.T) {
 	for line, want := range map[string]string{
 		"sweep":           "prog: give SWEEP.yaml: prog sweep SWEEP.yaml\n",

@@ -78,7 +78,8 @@ func FuzzRedact(f *testing.F) {
 	})
 }
 
-// TestKeysAreRefused: credentials that hold a private key are refused, unless only emulators are called.
+// TestKeysAreRefused: credentials that hold a private key are refused, unless only emulators are called. Those that
+// cannot be read are refused, too. An empty STORAGE_EMULATOR_HOST names no emulator. No error quotes a key.
 func TestKeysAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {

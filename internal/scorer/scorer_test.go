@@ -104,6 +104,7 @@ func TestErrorsNameTheJudgedFiles(t *testing.T) {
 		"an encoding that is none": {func(parts map[string][]byte) {
 			parts[scorer.FileJudgedFeatures] = []byte("nothing that can be read")
 		}, scorer.FileJudgedFeatures + ": "},
+		// hour is feature 1 of the model. The replacement does not touch the model, which still has that name.
 		"a feature of another name": {func(parts map[string][]byte) {
 			parts[scorer.FileJudgedFeatures] = bytes.Replace(parts[scorer.FileFeatures], []byte(`"hour"`),
 				[]byte(`"minute"`), 1)
@@ -227,7 +228,7 @@ func TestCompactPredictsTheSame(t *testing.T) {
 			t.Errorf("%s: a model without splits keeps %d bytes of levels, want none", name, after)
 		}
 	}
-	if partly < 20 {
+	if partly < 20 { // of 4 encodings, 4 sizes of models and 10 moved models of each
 		t.Errorf("of 160 models, %d need some of their levels and not all, want at least 20", partly)
 	}
 }
@@ -371,7 +372,7 @@ func TestOpenMappedNoticesDamage(t *testing.T) {
 		write()
 		put(t, c.store, c.levels.Object, flipped(7))
 		if _, err := c.open(t); !problem.Is(err, problem.Damaged) {
-			t.Errorf("%s, with a registry that is damaged, too: %v; want that kind of error", name, err)
+			t.Errorf("%s, with a registry that is damaged, too: %v; want an error of kind Damaged", name, err)
 		}
 		put(t, c.store, c.levels.Object, c.good)
 	}
@@ -404,7 +405,7 @@ func TestOpenMappedAtOnce(t *testing.T) {
 }
 
 // TestOpenMappedWithoutACache: if the cache cannot be written, as in a read-only home, the version predicts the same
-// from memory.
+// from memory. Its folder is tried below a file, below a device, and as one without the right to write.
 func TestOpenMappedWithoutACache(t *testing.T) {
 	c := newCached(t)
 	want := must.Get(c.open(t))(t)
@@ -435,6 +436,7 @@ func TestOpenMappedSweepsItsCache(t *testing.T) {
 		must.Do(t, os.Chtimes(path, then, then))
 	}
 	// Beside the version's own small file, recent and older have 3 GiB; beyond would make it 5, and small fits again.
+	// Three were not used for a month: of those notes.txt stays, since its name is not that of a file of the cache.
 	const day = 24 * time.Hour
 	add("recent.arrow", day, 1<<30)
 	add("older.arrow", 2*day, 2<<30)

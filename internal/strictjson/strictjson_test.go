@@ -53,8 +53,8 @@ func TestDecodeReadsWhatGoWrites(t *testing.T) {
 	}
 }
 
-// TestDecodeRefuses: both decoders refuse a text that two readers of JSON could understand differently, or that takes
-// much memory, and say in which value the fault is.
+// TestDecodeRefuses: both decoders refuse a text that is not JSON, or not of the type, that two readers of JSON could
+// understand differently, or that takes much memory. The error says what is wrong and, within a value, in which one.
 func TestDecodeRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                   "unexpected end",
@@ -67,7 +67,7 @@ func TestDecodeRefuses(t *testing.T) {
 		`{"by": []}`:                         "by: an object belongs here",
 		"[" + strings.Repeat("[],", 1<<20):   "more than 1048576 objects and lists",
 		"[" + strings.Repeat(`"",`, 1<<22+1): "or 8388608 quotes",
-		`{"few": [1,2,3,4]}`:                 "few: more than 3 values",
+		`{"few": [1,2,3,4]}`:                 "few: more than 3 values", // 3 by its tag
 		`{"at": "2006-01-02T1:04:05Z"}`:      "at: \"2006-01-02T1:04:05Z\" is no time",
 		`{"at": "2006-01-02T01:04:05,5Z"}`:   "is no time",
 		`{"at": null}`:                       "at: it is null",

@@ -218,8 +218,8 @@ func writers(s blob.Store, round int) map[string][]writer {
 	return all
 }
 
-// TestLostAnswersAreSettled: if several writers create the same object at once while three of ten answers of the store
-// are lost, exactly one is told that it created it, and its object is the one that exists. That holds whether the
+// TestLostAnswersAreSettled: if four writers create the same object at once while about three of ten answers of the
+// store are lost, exactly one is told that it created it, and its object is the one that exists. That holds whether the
 // store's client repeats a write or gives up. At least three answers are lost for each seed, or little would be tested.
 func TestLostAnswersAreSettled(t *testing.T) {
 	seeds := 100
@@ -230,7 +230,7 @@ func TestLostAnswersAreSettled(t *testing.T) {
 		lost := 0
 		for seed := range uint64(seeds) {
 			bucket := blob.Memory()
-			lossy := blobtest.NewLossy(bucket, seed, 0.3)
+			lossy := blobtest.NewLossy(bucket, seed, 0.3) // loses the answer to a write with this probability
 			lossy.Repeats = repeats
 			for object, all := range writers(lossy, int(seed)) {
 				winner := race(t, all)
@@ -290,11 +290,12 @@ func TestWhatCannotBeSettledIsAnError(t *testing.T) {
 		}
 	}
 
+	// The seed is 1, and so is the share of answers that are lost: all of them.
 	check("the answer is lost and nothing can be read", blobtest.NewLossy(unread(blob.Memory()), 1, 1),
 		blobtest.ErrLost)
 	taken := blob.Memory()
 	if created, err := sweepstore.NewTrials(taken, p).CreateClaim(t.Context(), claim); !created || err != nil {
-		t.Fatalf("the first claim: created %t, error %v", created, err)
+		t.Fatalf("the first claim: created %t, error %v; want true and none", created, err)
 	}
 	check("an object is there that cannot be read", unread(taken), errUnread)
 }

@@ -173,9 +173,10 @@ func TestMaxBinHoldsForStatistics(t *testing.T) {
 	}
 }
 
-// TestClasses: texts with more than two values are classes without being asked for, and numbers are classes if the spec
-// says so. Classes are sorted, numbers first and by value; a label is the number of its class. Numbers in several
-// spellings are one class, with a warning.
+// TestClasses: texts with more than two values are classes without being asked for. Numbers, and two texts, are classes
+// if the spec says so. Classes are sorted, numbers first and by value; a label is the number of its class from 0 on.
+// Numbers in several spellings are one class, with a warning. 01, which may be an id, is a class of its own: its value
+// is that of 1, and of equal values the first text comes first.
 func TestClasses(t *testing.T) {
 	var texts, numbers strings.Builder
 	texts.WriteString("x,y\n")
@@ -188,7 +189,7 @@ func TestClasses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec, csv string
 		want      []string
-		labels    []float32 // of the first rows
+		labels    []float32 // of the first three rows
 	}{
 		"texts": {"label: y\n", texts.String(), []string{"blue", "green", "red"}, []float32{2, 0, 1}},
 		"said so": {"label: {column: y, kind: classes}\n",
@@ -201,7 +202,8 @@ func TestClasses(t *testing.T) {
 			[]string{"01", "1", "2", "b"}, []float32{0, 1, 3}},
 		"only two": {"label: {column: y, kind: classes}\n",
 			"x,y\n1,b\n2,a\n3,a\n", []string{"a", "b"}, []float32{1, 0, 0}},
-		// Names and labels are not compared: this integer is beyond those that a float64 holds.
+		// An integer beyond those that a float64 holds. Which classes and labels come out is not compared (nil), only
+		// that they are classes and that the encoding has the same.
 		"of integers": {"label: {column: y, kind: classes}\n", "x,y\n1,9007199254740993\n2,3\n3,5\n", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -264,7 +266,7 @@ func TestKeysOfClassesAreLearntOnce(t *testing.T) {
 }
 
 // TestIDsOfClasses: a column of many levels has a rate for each class but the rarest, for at most eight classes, the
-// most frequent first, and one count. The table of a class counts that class's rows.
+// most frequent first, and one count, which follows the first rate. The table of a class counts that class's rows.
 func TestIDsOfClasses(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("id,y\n")
@@ -291,7 +293,7 @@ func TestIDsOfClasses(t *testing.T) {
 		table := &s.Manifest.Tables[i]
 		want, got := 0.0, 0.0
 		for _, y := range train.Label[:s.Manifest.TableRows("train")] {
-			if int(y)+1 == table.Class {
+			if int(y)+1 == table.Class { // Class counts from 1, as 0 stands for a label without classes
 				want++
 			}
 		}
@@ -319,7 +321,7 @@ func TestIDsOfClasses(t *testing.T) {
 }
 
 // TestALeakOfClasses: a column that tells the class of each row gets a warning. A column that tells one of three
-// classes from the other two gets none, though it explains much of the variance.
+// classes from the other two (part: 0 for a, 1 for b and c) gets none, though it explains much of the variance.
 func TestALeakOfClasses(t *testing.T) {
 	csv := csvOf("leak,part,y", 3000, func(i int) string {
 		k := i * 7 % 3
@@ -341,7 +343,7 @@ func TestALeakOfClasses(t *testing.T) {
 func TestClassesRefused(t *testing.T) {
 	many := csvOf("x,y", dataset.MaxClasses+1, func(i int) string { return fmt.Sprintf("1,c%d", i) })
 	three := "x,y\n1,a\n2,b\n3,c\n"
-	for want, tc := range map[string][2]string{
+	for want, tc := range map[string][2]string{ // the spec and the table, by the error
 		"holds more than 100 classes":      {"label: y\n", many},
 		"a class whose name has 300 bytes": {"label: y\n", three + "4," + strings.Repeat("d", 300) + "\n"},
 		"has the same value in every row":  {"label: {column: y, kind: classes}\n", "x,y\n1,a\n2,a\n"},
@@ -390,7 +392,8 @@ func TestUnripeRowsAreLeftOut(t *testing.T) {
 				tc.label = strings.Replace(tc.label, "TIME", end.Format(time.RFC3339), 1)
 			}
 
-			// The whole table, and the table without its late rows.
+			// The whole table, and the table without its late rows. The second number of lateTable is the row from
+			// which on labels are not final; in the shorter table that is beyond its end.
 			all := mustStage(t, "label: "+tc.label+"\n"+tc.rest, lateTable(rows, rows-late))
 			plain := tc.rest + tc.delayed
 			if tc.delayed == "delay" {
@@ -486,7 +489,7 @@ func TestWrongNewestRowIsTold(t *testing.T) {
 			usual.Manifest.About.Warnings, WarnUnripe)
 	}
 
-	// All old rows are of one moment.
+	// All old rows are of one moment, and one row is 48 hours later: only it is too young.
 	var moment strings.Builder
 	moment.WriteString("y,site,x,ts\n")
 	for i := range 300 {
@@ -501,7 +504,7 @@ func TestWrongNewestRowIsTold(t *testing.T) {
 		}
 	}
 
-	// Of 500 rows, one an hour, 200 are as old as 300 hours.
+	// Of 500 rows, one an hour, 200 are as old as 300 hours: fewer than the 300 that are not.
 	s := mustStage(t, "label: {column: y, matures: 300h, at: ts}\ndrop: [ts]\n", lateTable(500, 500))
 	if w := s.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe ||
 		!strings.Contains(w[0].Text, "only 200 of 500 rows") {

@@ -39,7 +39,8 @@ func TestEncoderToleratesTypes(t *testing.T) {
 		t.Errorf("the encoder's columns: got %q, want n, t, c, o", got)
 	}
 
-	// Values of each type; where there are nulls, the second value is null.
+	// Values of each type; where there are nulls, the second value is null. 17349 days after 1970 it is 2017-07-02, and
+	// -9990e-1 is -999, which stands for a missing value.
 	nan, largest := math.NaN(), math.MaxFloat64
 	second := []bool{false, true, false, false}
 	values := func(typ dataset.Type, numbers ...int64) dataset.Values {
@@ -100,8 +101,12 @@ func TestEncoderToleratesTypes(t *testing.T) {
 }
 
 // TestCategoriesMeetTypedValues: a number or a truth value finds the category that means the same, however the table of
-// the dataset wrote it. If several categories mean the same number, a text finds the one that is written like it. 007
-// is an id and no number, so the number 7 is among the others. The wanted values are, row by row, the bins of t and n.
+// the dataset wrote it. If several categories mean the same number, a text finds the one that is written like it, and
+// otherwise the first (2.00 finds 2, not 2.0). A number is written as in the shortest text: 1 finds 1, not 1.0. 007 is
+// an id and no number, so the number 7 is among the others.
+//
+// The wanted values are, row by row, the bins of t and n: the indices of categories, or the bin of others, 2 of t and 6
+// of n, which is also that of missing values.
 func TestCategoriesMeetTypedValues(t *testing.T) {
 	enc := mustEncode(t, &dataset.Encoding{Features: []dataset.Feature{
 		{Name: "t", Kind: dataset.Categorical, Bins: 3, Categories: []string{"True", "FALSE"}, MissingBin: -1,
@@ -109,6 +114,7 @@ func TestCategoriesMeetTypedValues(t *testing.T) {
 		{Name: "n", Kind: dataset.Categorical, Bins: 7, Categories: []string{"2", "1.0", "1", "0.50", "007", "2.0"},
 			MissingBin: -1, OtherBin: 6},
 	}, Missing: []string{""}}, nil)
+	// Both are values of five rows.
 	truths, ints := dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0, 1}},
 		dataset.Values{Type: dataset.Int, Int: []int64{1, 2, 7, 0, 1}}
 	for name, tc := range map[string]struct {
@@ -311,7 +317,7 @@ func TestFingerprint(t *testing.T) {
 
 	// What must change it.
 	remote := a
-	remote.Checksum, remote.Path = "crc32c:abc", "/nowhere"
+	remote.Checksum, remote.Path = "crc32c:abc", "/nowhere" // with a checksum the file is not read
 	for name, other := range map[string]func() (string, error){
 		"other spec": func() (string, error) {
 			return Fingerprint(ctx, parseSpec(t, "label: y\nmax_bin: 254\n"), []table.File{a})
@@ -346,7 +352,7 @@ func TestFingerprint(t *testing.T) {
 		data[at] = 'x'
 		return must.Get(Fingerprint(ctx, spec, []table.File{writeFile(t, "a.csv", string(data))}))(t)
 	}
-	again := long(5)
+	again := long(5) // in the first part; hashPart+5 is the same place of the second
 	if again != long(5) || again == long(6) || long(hashPart) == long(hashPart+1) || again == long(hashPart+5) {
 		t.Error("fingerprints of a long file: want the same for the same contents, and others if one byte of the " +
 			"first part or of the second is elsewhere")
@@ -408,8 +414,11 @@ func TestLevelsMeetTypedValues(t *testing.T) {
 }
 
 // TestFinalStatistics: for the final training, held-out rows have the statistics of all rows before them, from
-// whichever split, in the bins of train's statistics. The final table counts every row. Everything else is as without
-// final statistics.
+// whichever split, in the bins of train's statistics. The final table counts every row. The bins of all splits are as
+// without final statistics.
+//
+// The spec asks for the rate and the count of a site and nothing else: with budget 0 no further keys are searched for,
+// and with delay 0 a row's label counts at once for all later rows.
 func TestFinalStatistics(t *testing.T) {
 	// The table: its rows are written split by split, but tick orders them.
 	const rows, sites = 4000, 40

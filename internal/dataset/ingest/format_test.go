@@ -32,8 +32,9 @@ func column(texts ...string) string {
 	})
 }
 
-// TestOneOddTextAmongFormats: if a single text keeps a column from being read as numbers with marks or as dates, a
-// warning names it and says what all values before it are. Words have no format, so an odd one among them is not told.
+// TestOneOddTextAmongFormats: if a single text, here "unknown" in row 2,000 of 3,000, keeps a column from being read as
+// numbers with marks or as dates, a warning names it and says what all values before it are. All other rows have the
+// case's text. Words have no format, so an odd one among them is not told.
 func TestOneOddTextAmongFormats(t *testing.T) {
 	for text, want := range map[string]string{
 		"11,9":       `before "unknown" all values are numbers with a decimal comma: the column is read as texts`,
@@ -68,6 +69,7 @@ func TestFormats(t *testing.T) {
 		least  float64 // the least value of the column; of dates, in seconds since 1970
 		say    string  // part of a warning; "" for any or none
 	}{
+		// 1,234 may be 1234 or 1.234, so the column's other values have to tell which.
 		"thousands":  {[]string{"1,234.50", "999", "12,345,678"}, "number", "numeric", 999, "are read as numbers"},
 		"dollars":    {[]string{"$4.99", "$1,200", "-$3", ""}, "number", "numeric", -3, "are read as numbers"},
 		"euros":      {[]string{"4,99 €", "1.200 €"}, "decimal_comma", "numeric", 4.99, "with a decimal comma"},
@@ -200,8 +202,8 @@ func TestCommas(t *testing.T) {
 }
 
 // TestFormatsOfLaterRows: all rows decide about a column's format, not only the first maxHead. In later rows, column x
-// has a day 13, so that its dates must begin with the day; n has a text that is no number; and late has a thousands
-// separator.
+// has a day 13, so that its dates must begin with the day; n has a text that is no number, so that it gets no format;
+// and late has a thousands separator.
 func TestFormatsOfLaterRows(t *testing.T) {
 	b := csvOf("y,x,n,late,plain", 2*maxHead, func(i int) string {
 		n, day, late := "5M", 1, "1.5"
@@ -282,8 +284,8 @@ func TestOrderNamesTheRowThatIsWrong(t *testing.T) {
 	}
 }
 
-// TestOrderByTheColumnOfASplit: the column that says the split of each row may order the statistics as well, as a
-// number, and the encoder agrees.
+// TestOrderByTheColumnOfASplit: the column that says the split of each row, here 1, 2 or 3, may order the statistics as
+// well, by time, and encoding the rows again gives the bins that were staged.
 func TestOrderByTheColumnOfASplit(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,day,id\n")
@@ -300,8 +302,9 @@ func TestOrderByTheColumnOfASplit(t *testing.T) {
 }
 
 // TestOddTexts: a few odd texts among numbers are missing values if they are what programs write for missing values.
-// Any other odd text makes the column one of texts, with a warning that names it. Every 40th of 1,000 rows has the odd
-// text, so that 97.5 % are numbers.
+// A number beyond the range and an infinity leave it numeric, with a warning. Any other odd text, also digits that are
+// likely an id (0052), makes the column one of texts, with a warning that names it. Every 40th of 1,000 rows has the
+// odd text, so that 97.5 % are numbers.
 func TestOddTexts(t *testing.T) {
 	for text, want := range map[string]struct {
 		numeric bool   // else texts, nearly all of which are unique: no feature
@@ -354,8 +357,8 @@ func TestMinusIsALabel(t *testing.T) {
 	}
 }
 
-// TestTimesInTexts: texts that are times in usual ways of writing are read as times. b, c and d have one way each; a
-// splits the rows.
+// TestTimesInTexts: texts that are times in usual ways of writing are read as times. a, b, c and d have one way each. a
+// splits the rows by time, which would fail if it were not read as one, and is no feature then.
 func TestTimesInTexts(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,a,b,c,d\n")

@@ -34,7 +34,7 @@ func TestLessGarbageOverlapping(t *testing.T) {
 		return now
 	}
 	before := percent()
-	first := LessGarbage(1000)
+	first := LessGarbage(1000) // a table of 1,000 columns is wide; what is returned ends its work
 	second := LessGarbage(1000)
 	first()
 	between := percent()
@@ -183,7 +183,8 @@ func BenchmarkStage(b *testing.B) {
 }
 
 // TestFilesWithoutEndAreRefusedAtOnce: a file of 100 GB that cannot be a table is an error as soon as its first
-// megabytes are hashed. The files are sparse: a beginning, then zero bytes.
+// megabytes are hashed. The files are sparse: a beginning, then zero bytes, of which the first is named (bytes count
+// from 1). A line without an end is noticed at the end of a part.
 func TestFilesWithoutEndAreRefusedAtOnce(t *testing.T) {
 	const size = 100 << 30 // hashed in parts of hashPart, 16,777,216 bytes
 	line := strings.Repeat("x", 2*hashPart)

@@ -13,7 +13,7 @@ import (
 // most rows, such as when a click came, is that only if the spec names it, even if it is the table's first.
 func TestTimeOfRows(t *testing.T) {
 	const rows = 1000
-	// Of 100 rows, so many have a time in the column.
+	// Of 100 rows, so many have a time in the column. x has the row's number in all of them.
 	timed := map[string]int{"clicked": 2, "seen": 60, "ts": 100, "empty": 0}
 	for name, tc := range map[string]struct {
 		columns  string

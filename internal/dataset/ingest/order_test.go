@@ -100,7 +100,8 @@ func TestColumnsThatGoOnWithTime(t *testing.T) {
 		"nothing, but asked for": {func(int) float64 { return 0.3 }, "numeric: [month]\n", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// 100 rows a month for four years; the last two tenths of the rows are valid.
+			// 100 rows a month for four years; the last two tenths of the rows are valid: i*10/rows is the tenth, 0 to
+			// 9.
 			rng := rand.New(rand.NewPCG(3, 3))
 			var b strings.Builder
 			b.WriteString("y,site,month,at,part\n")
@@ -155,6 +156,8 @@ func TestSpellingsOfOneID(t *testing.T) {
 							len(feature.Categories), feature.Categories)
 					}
 				}
+				// A category has its most frequent spelling in train, or the first by its bytes. Here the three have
+				// about as many rows, and it is one of these two.
 				if f := s.feature(t, "flag"); !slices.Equal(f.Categories, []string{"True", "no"}) &&
 					!slices.Equal(f.Categories, []string{" TRUE", "no"}) {
 					t.Errorf("table %d: flag has categories %q, want two", i, f.Categories)
@@ -181,7 +184,7 @@ func TestSpellingsOfOneID(t *testing.T) {
 			Rows:    2}, nil, nil, 1))(t)
 		return out
 	}
-	want := rows(text("1001", "1002"), text("1234567890123401", "1234567890123402"))
+	want := rows(text("1001", "1002"), text("1234567890123401", "1234567890123402")) // written as in training
 	for name, got := range map[string][]float64{
 		"floats in text": rows(text("1001.0", "1002.000"), text("1234567890123401.0", "+1234567890123402")),
 		"floats": rows(dataset.Values{Type: dataset.Float, Float: []float64{1001, 1002}},
@@ -260,7 +263,8 @@ func TestValues(t *testing.T) {
 		t.Errorf("%d rows have values, want 400", rows)
 	}
 
-	// Lists of values that are not possible.
+	// Lists of values that are not possible: label and log mean something else in the expression of a metric, a name
+	// with a blank and a number are no names there, and each column may be listed once.
 	for _, names := range []string{"[label]", "[bid price]", "[log]", "[bid, bid]", "[2]"} {
 		_, err := dataset.ParseSpec("dataset.yaml", []byte("name: d\nsource: t.csv\nlabel: y\nvalues: "+names+"\n"))
 		if err == nil || !strings.Contains(err.Error(), "dataset.yaml:4:") {

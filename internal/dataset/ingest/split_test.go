@@ -96,10 +96,11 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 // compared as texts.
 func TestKeysAreComparedByMeaning(t *testing.T) {
 	k := cell.Keys{Markers: cell.NewMarkers([]string{"", "-999"})}
+	// hash returns the hash of the only value of v. A missing value gets that of its row, which is 5 in all cases here.
 	hash := func(v dataset.Values) uint64 { return k.Hash(&v, 0, 5) }
 	number := func(x float64) dataset.Values { return dataset.Values{Type: dataset.Float, Float: []float64{x}} }
 	whole := func(n int64) dataset.Values { return dataset.Values{Type: dataset.Int, Int: []int64{n}} }
-	for _, same := range [][]dataset.Values{
+	for _, same := range [][]dataset.Values{ // the values of a line are one key, and another than u5 from the second on
 		{text("u5"), text("u5 "), text("\tu5")},
 		{text("17"), text("17.0"), text(" +17.00"), number(17), whole(17)},
 		{text("-0.5"), text("-.50"), number(-0.5)}, {text("0"), text("-0.0"), number(math.Copysign(0, -1))},
@@ -111,7 +112,7 @@ func TestKeysAreComparedByMeaning(t *testing.T) {
 		{text("9007199254740992"), number(9007199254740992)},
 		{text("007")}, {text("7")}, {text("623049e6")}, {text("623049000000"), number(623049e6)}, {text("U5")},
 		{text("1e-3")}, {text("0.001"), number(0.001)},
-		{text("-999"), text("-999.0"), text(""), number(-999), number(math.NaN())}, // no key
+		{text("-999"), text("-999.0"), text(""), number(-999), number(math.NaN())}, // no key, so all have that of row 5
 	} {
 		for _, v := range same {
 			if hash(v) != hash(same[0]) {
@@ -267,7 +268,8 @@ func TestColumnSplit(t *testing.T) {
 }
 
 // TestAxis: an axis counts every row, exactly up to the end of each bucket. With room for all times it keeps them
-// apart; with less, it has no more buckets than allowed, which do not depend on the order of rows.
+// apart, so it drops no bits of them (shift). With less, it drops some, so that neighbouring times share a bucket, has
+// no more buckets than allowed, and they do not depend on the order of rows.
 func TestAxis(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	values := make([]float64, 20_000)
@@ -376,8 +378,8 @@ func TestSplitByRandom(t *testing.T) {
 }
 
 // TestSplitByClasses: each class is divided by the shares, exactly, and has a row in every split if it has enough rows.
-// The same seed gives the same rows in each split, and another seed other ones. For a regression all rows are one
-// class, also if that shows only after the first pass.
+// The same seed gives the same rows in each split, and another seed other ones: that is tested where all labels differ
+// enough to tell rows apart. For a regression all rows are one class, also if that shows only after the first pass.
 func TestSplitByClasses(t *testing.T) {
 	const shares = "split: {by: classes, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1%s}\n"
 	// staged stages 1,000 rows whose labels a function gives. rare gives n rows yes; classes gives a and b two rows
@@ -407,7 +409,10 @@ func TestSplitByClasses(t *testing.T) {
 		class float32 // of which rows are counted; -1 for all rows
 		want  [4]int  // rows of the class by split
 	}{
-		// As in divideRows: first a row for each split, as far as there are any, then by the shares.
+		// As in divideRows: first a row for each split, in the order train, valid, test, calib, as far as there are
+		// any. Each further one goes to the split that is furthest below its share. Wanted are train, valid, calib and
+		// test. Of five rows, train's share is 3, so it gets the fifth. Of 996 rows (class 2) the shares are 597.6,
+		// 199.2, 99.6 and 99.6.
 		{yes, rare(4), 1, [4]int{1, 1, 1, 1}},
 		{yes, rare(5), 1, [4]int{2, 1, 1, 1}},
 		{yes, rare(20), 1, [4]int{12, 4, 2, 2}},
@@ -415,6 +420,7 @@ func TestSplitByClasses(t *testing.T) {
 		{kinds, classes, 0, [4]int{1, 1, 0, 0}},
 		{kinds, classes, 2, [4]int{598, 199, 100, 99}},
 		{reg, number, -1, [4]int{600, 200, 100, 100}},
+		// Of many numbers the spec says nothing, so they are a regression, and 0 and 1 are binary.
 		{open, number, -1, [4]int{600, 200, 100, 100}},
 		{open, func(i int) string { return strconv.Itoa(i * 7 % 997) }, -1, [4]int{600, 200, 100, 100}},
 		{open, func(i int) string { return strconv.Itoa(i * 7 % 2) }, 1, [4]int{300, 100, 50, 50}},

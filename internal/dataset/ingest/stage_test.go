@@ -156,8 +156,8 @@ var randomSpecs = map[string]string{
 }
 
 // TestKinds: with encodings off, each column gets the kind that its values suggest, and says why. Ids of digits keep
-// all their digits, zeros at the beginning as well as those beyond a float64. Columns w, user and holes are not looked
-// at.
+// all their digits, zeros at the beginning (zip) as well as those beyond a float64 (big, whose numbers are near 2^53).
+// Columns w, user and holes are not looked at: each is like one that is. part is dropped, and y is the label.
 func TestKinds(t *testing.T) {
 	s := mustStage(t, "label: y\ndrop: [part]\nencodings: none\n", randomTable(1, 3000))
 	for name, want := range map[string]struct {
@@ -184,7 +184,8 @@ func TestKinds(t *testing.T) {
 }
 
 // TestKindsOfMixedCells: columns whose cells are not all of one form get the kind that loses nothing. The table has a
-// column of 50 rows for each case.
+// column of 50 rows for each case. The spec says that only empty cells are missing, so nan is a text among texts. Among
+// numbers it is no number, and missing all the same. Infinities count as the largest numbers that a float64 has.
 func TestKindsOfMixedCells(t *testing.T) {
 	// allButLast gives 49 rows one cell and the last row another; inTurn gives rows the cells in turn.
 	allButLast := func(most, last string) func(row int) string {
@@ -202,7 +203,7 @@ func TestKindsOfMixedCells(t *testing.T) {
 	}{
 		{"ids, and one like a float", allButLast("24154600", "623049e6"), dataset.Categorical, dataset.WhyDigits, 0},
 		{"days, and a number", allButLast("2017-01-01", "5"), dataset.Categorical, dataset.WhyText, 0},
-		{"numbers and nan", inTurn("1", "nan"), dataset.Numeric, dataset.WhyNumbers, 25},
+		{"numbers and nan", inTurn("1", "nan"), dataset.Numeric, dataset.WhyNumbers, 25}, // every second of 50 rows
 		{"texts and nan", inTurn("x", "nan"), dataset.Categorical, dataset.WhyText, 0},
 		{"infinities", inTurn("inf", "-inf", "1e+308"), dataset.Numeric, dataset.WhyNumbers, 0},
 		{"nothing and nan", inTurn("", "NaN"), "", "", 0}, // no kind: a column without any value is no feature
@@ -240,8 +241,9 @@ func TestKindsOfMixedCells(t *testing.T) {
 }
 
 // TestStageIsDeterministic: the same input gives the same bytes in every file, whatever the number of threads. A table
-// in one file gives the same version as in several, one of which has a single row. Usually one thread is compared with
-// five, and under COPPICE_FULL with one again and with two as well.
+// in one file gives the same version as in several, one of which has a single row. Only the version is compared then,
+// since the manifest names the files. Usually one thread is compared with five, and under COPPICE_FULL with one again
+// and with two as well. Under -short three of the specs are tried.
 func TestStageIsDeterministic(t *testing.T) {
 	rows := randomTable(2, 5000)
 	lines := strings.SplitAfter(rows, "\n")
@@ -323,9 +325,11 @@ func TestNumericTokensInText(t *testing.T) {
 	}
 }
 
-// TestStageErrorsNameThePlace: a table or a spec that cannot be staged is an error that names the place: file, line and
-// column, or the key of the spec. Nothing is left behind. Line 3 of a spec is the first line that a case gives, after
-// those of name and source.
+// TestStageErrorsNameThePlace: a table or a spec that cannot be staged is an error that says what is wrong and, where
+// it is in one place, names that: file, line and column, or the line of the spec. Nothing is left behind.
+//
+// Line 3 of a spec (d.yaml) is the first line that a case gives, after those of name and source. Line 1 of a table
+// (t.csv) is its header.
 func TestStageErrorsNameThePlace(t *testing.T) {
 	long(t)
 	const abc = "a,b,y\n1,x,0\n2,y,1\n3,z,0\n"
@@ -433,6 +437,7 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 			abc, `d.yaml:4:57: no row has a value of valid in column "b": 2020, 2021`},
 		"one class in train": {"label: y\nsplit: {by: column, column: b}\n", "a,b,y\n1,train,0\n1,train,0\n1,test,1\n",
 			"d.yaml:4:9: all 2 rows of train have the label 0: there is nothing to learn"},
+		// The first row has lines 2 and 3, as a break within quotes does not end a row.
 		"quoted line breaks": {"label: {column: y, above: 1}\n", "a,y\n\"x\ny\",2\nz,q\n",
 			`t.csv:4: column "y": the label is "q"`},
 	} {
@@ -493,6 +498,7 @@ func TestStageTarget(t *testing.T) {
 	}
 	dir := filepath.Join(parent, "deep", "er", "d")
 	first := must.Get(stage(dir, randomSpecs["hash"]))(t)
+	// A folder with a dataset, a file (the table), and a folder with a file.
 	for _, taken := range []string{dir, file.Path, filepath.Dir(file.Path)} {
 		if _, err := stage(taken, randomSpecs["column"]); !problem.Is(err, problem.Conflict) {
 			t.Errorf("staging into %s, which is taken: %v, want a conflict", taken, err)
@@ -509,8 +515,11 @@ func TestStageTarget(t *testing.T) {
 	}
 }
 
-// TestLabels: labels become numbers as their kind says, and rows without one are left out. The table's labels are 0, 1,
-// a missing value, a number and nan, in turn: of 40 rows, 16 have none.
+// TestLabels: labels become numbers as their kind says, and rows without one are left out. Many different numbers are a
+// regression without being asked for.
+//
+// The table's labels are 0, 1, a missing value, a number and nan, in turn: of 40 rows, 16 have none. The specs have no
+// split, so all other rows are train.
 func TestLabels(t *testing.T) {
 	rows := "a,y\n"
 	for i := range 40 {
@@ -558,7 +567,8 @@ func TestLabels(t *testing.T) {
 // are.
 func TestEmptyColumnIsLeftOut(t *testing.T) {
 	csv := "a,empty,b,c,y\n" + strings.Repeat("1,,u,3,0\n2,,v,4,1\n", 50)
-	// Encodings are on in the second case. Without b, a column of texts, nothing needs them.
+	// Encodings are on in the second case. b, a column of texts, is dropped there, so that no features are made of it
+	// besides the columns.
 	for rest, want := range map[string]string{"encodings: none\n": "a b c", "drop: [b]\n": "a c"} {
 		var names []string
 		for _, f := range mustStage(t, "label: y\n"+rest, csv).Manifest.Features {

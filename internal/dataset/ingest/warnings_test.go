@@ -32,9 +32,12 @@ func codes(s *staged) []string {
 	return out
 }
 
-// TestWarnings: each column of a table gets the warning that its name promises. Others get none: noise; sameOrNot,
-// which has one value or none; real, whose numbers differ in every row but are no whole ones; and code, an id that
-// repeats. An empty column is a feature if the spec lists it under numeric:.
+// TestWarnings: of a table, just these columns get a warning: the constant ones, the empty one, those with a value of
+// their own in each row (key and number), and those that tell the label. key, a column of texts, is dropped as well,
+// since almost all of its values are unique.
+//
+// Others get none: noise; sameOrNot, which has one value or none; real, whose numbers differ in every row but are no
+// whole ones; and code, an id that repeats. An empty column is a feature if the spec lists it under numeric:.
 func TestWarnings(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var b strings.Builder
@@ -65,8 +68,8 @@ func TestWarnings(t *testing.T) {
 }
 
 // TestConstantInTheSampleAlone: a column of texts gets the warning that it is constant only if all rows have the same
-// text, not if the sampled ones do. 100 of 2,000 rows are sampled, so most rows that a case could give another text are
-// not among them.
+// text, not if the sampled ones do. 100 of 2,000 rows are sampled, so the one row to which a case gives another text is
+// most likely not among them; three such rows are tried.
 func TestConstantInTheSampleAlone(t *testing.T) {
 	for _, other := range []int{500, 1501, 42, -1} { // -1: no row
 		csv := csvOf("y,x,z", 2000, func(i int) string {
@@ -112,8 +115,9 @@ func TestLeakOfARegression(t *testing.T) {
 }
 
 // TestSplitWarnings: a split of few rows gets a warning, and so does one whose share of positive rows differs much from
-// train's. Of 12,000 rows, 120 are calib; test has three times train's share of positive rows. valid has 11 instead of
-// 10 %, which gets no warning: a share has to be beyond 1.5 times train's.
+// train's. Of 12,000 rows, every hundredth, 120, is calib, and fewer than 1,000 (fewRows) are few. test has three times
+// train's share of positive rows. valid has 11 instead of 10 %, which gets no warning: a share has to be beyond 1.5
+// times train's.
 func TestSplitWarnings(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,x,part\n")
@@ -143,7 +147,8 @@ func TestSplitWarnings(t *testing.T) {
 }
 
 // TestFolded: AUC and R2 of a single feature's predictions agree with their definitions, computed row by row and pair
-// by pair. Counting labels of 0 and 1 gives the same sums as adding them up.
+// by pair. A row is predicted by the mean label of its bin in the other folds, as if leakPrior more rows of the bin had
+// the mean label of all bins. Counting labels of 0 and 1 gives the same sums as adding them up.
 func TestFolded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	const n = 400
@@ -262,8 +267,8 @@ func hinted(s *staged, code string) []string {
 //
 // By name, shop_id, campaignId and uid are ids; paid and bid only end like one, and forced_id is listed under numeric:.
 // By its numbers, code is an id: 60 numbers from 10,000 to 99,999, far apart, of 100 rows each. solid has no gaps,
-// price too many numbers, and count begins at 0. In amount and years, one number is far from all others. In flag that
-// number is 0, which is no code.
+// price too many numbers for its rows, and count begins at 0. In amount and years, one number is far from all others:
+// -999999 in every 40th row, and 9999 in every 300th. In flag that number is 0, which is no code.
 func TestHints(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 9))
 	sparse := make([]int, 60) // of column code
@@ -322,7 +327,8 @@ func TestNamedID(t *testing.T) {
 
 // TestDictionariesAreCategories: a column that was categorical in the program that wrote a Parquet file is categorical,
 // even if it holds numbers. The encoder reads plain numbers as its categories. testdata/dictionary/make.py wrote the
-// files, with one column of each kind.
+// files: number and category have the same 7 numbers, half has 5 with fractions, and word 3 texts. All but number were
+// categorical in pandas. word, a column of texts, is so by its type already.
 func TestDictionariesAreCategories(t *testing.T) {
 	for _, file := range []string{"table.parquet", "fastparquet.parquet"} {
 		path := filepath.Join("testdata", "dictionary", file)
@@ -353,8 +359,9 @@ func TestDictionariesAreCategories(t *testing.T) {
 // so that the share of rows of each category can be computed.
 //
 // ip has 5,401 levels. One of them has a tenth of the rows. The others are the numbers below 6000 but the multiples of
-// 10, which are those of the tenth; each has 3 or 4 of the 20,000 rows. So the categories that have a bin, at most 253
-// besides the frequent one, have some 15 % of the rows together. The number of levels is an estimate, to some 3 %.
+// 10, which are those of the tenth; each has 3 or 4 of the 20,000 rows. 254 categories have a bin: the frequent one
+// with its tenth, and 253 with some 5 % of the rows together. So about .85 of the rows are in others (Lumped). The
+// number of levels is an estimate, to some 3 %.
 func TestTrueShares(t *testing.T) {
 	csv := csvOf("y,ip", 20_000, func(i int) string {
 		ip := i * 7919 % 6000 // 7919 is a prime, so that all numbers below 6000 come, multiples of 10 where i is one
@@ -582,7 +589,7 @@ func TestAClassThatTrainLacks(t *testing.T) {
 				if i >= 5000 {
 					return fmt.Sprintf("%q,%d,%s", last, i%7, part)
 				}
-				return fmt.Sprintf("%c,%d,%s", 'a'+i%3%2, i%7, part)
+				return fmt.Sprintf("%c,%d,%s", 'a'+i%3%2, i%7, part) // two rows of a, and one of b
 			}))
 		if got := codes(s); !slices.Equal(got, want) {
 			t.Errorf("with the class %q in test: %q, expected %q; %v", last, got, want, s.Manifest.About.Warnings)

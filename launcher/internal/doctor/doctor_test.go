@@ -87,7 +87,8 @@ func TestHealthy(t *testing.T) {
 //
 // Unless the case names other machines, the sweep takes two n2-highmem-2 on Spot, each of 2 vCPUs, a local SSD of 375
 // GB, a boot disk of 30 GB and an address. To request are what is in use and what is needed, and one more of the quota
-// of all regions.
+// of all regions. A quota of 0 for vCPUs on Spot means that the one of the machines' series (N2_CPUS) counts. The fake
+// project has its machine types in newFake: two in zone a, one of them in zone b.
 func TestFindings(t *testing.T) {
 	store, ref := staged(t)
 	unreachable := errors.New("no route to host")
@@ -98,7 +99,7 @@ func TestFindings(t *testing.T) {
 		check   string
 		verdict Severity
 		says    string // part of what was found
-		fix     string // part of the command
+		fix     string // part of the command or address; "" for any or none
 	}{
 		"nameless": {func(_ *Doctor, f *fake) { f.caller = "" }, "", "credentials", Warning,
 			"do not show an account", "application-default login"},
@@ -244,7 +245,7 @@ func TestNoCredentials(t *testing.T) {
 // account that lacks it, Terraform gives it.
 func TestRights(t *testing.T) {
 	impersonate := ownLogin + " --impersonate-service-account=" + account("launcher")
-	seen := 0
+	seen := 0 // permissions taken away; that there are 15 or more shows that the table was read
 	d := newDoctor(t, newFake(t))
 	for _, b := range d.Table.Of(terraform.Launcher) {
 		on, ok := map[string]string{terraform.Project: "project p1", terraform.DatasetsBucket: "bucket d",
@@ -252,7 +253,7 @@ func TestRights(t *testing.T) {
 			terraform.TaskAccount:   "account " + account("task"),
 			terraform.StagerAccount: "account " + account("stager")}[b.Resource]
 		for _, p := range d.Table.Roles[b.Role] {
-			if !ok {
+			if !ok { // a resource that is not asked about, such as the buckets of sources
 				continue
 			}
 			seen++
@@ -277,7 +278,7 @@ func TestRights(t *testing.T) {
 // several problems, since a request for more takes days.
 func TestQuotasComeFirst(t *testing.T) {
 	f := newFake(t)
-	f.images = nil
+	f.images = nil // the task's image, the quota and the dataset are three problems
 	quota(f, cloud.CPUsAllRegions, 12, 0)
 	r := examineSweep(t, newDoctor(t, f), spec(t, "clicks", "{type: n2-highmem-2, vms: 8}"))
 	if first := r.Sorted()[0]; r.Counts[Problem] < 3 || first.Where != "CPUS_ALL_REGIONS of project p1" {

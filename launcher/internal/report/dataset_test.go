@@ -94,13 +94,13 @@ func swept(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record, verdic
 	must.Get(s.CreateConclusion(t.Context(), c))(t)
 }
 
-// TestAsks: a sweep that has run for an hour, and takes another, at 4 USD an hour, asks whether to cancel it if its
-// budget is below that, 8 USD. Without a job it asks to be started again, unless no trial is left or it was created
-// just now.
+// TestAsks: a sweep that has run for an hour, and takes another, at 4 USD an hour, asks whether to cancel it if it has
+// a budget below that, 8 USD; 0 means none. Without a job it asks to be started again, unless no trial is left or it
+// was created just now.
 func TestAsks(t *testing.T) {
 	at := time.Date(2026, 11, 30, 2, 0, 0, 0, time.UTC)
 	state := sweepview.State{Listing: sweepstore.Listing{Latest: at}}
-	for budget, due := range map[float64]bool{0: false, 5: true, 9: false} { // of 8: two hours at 4 USD
+	for budget, due := range map[float64]bool{0: false, 5: true, 9: false} { // two machines at 2 USD, for two hours: 8
 		p := &sweep.Plan{Sweep: "night-1", Created: at.Add(-time.Hour), Spec: sweep.Spec{Budget: budget},
 			Quote: &sweep.Quote{Hourly: 2}, Sizing: sweep.Sizing{VMs: 2}}
 		d := report.New(blob.Memory(), blob.Memory(), registry.New(blob.Memory()), true)
@@ -113,6 +113,7 @@ func TestAsks(t *testing.T) {
 		// Without a job nothing goes on, unless all trials have ended or it was created just now.
 		gone := sweepview.Snapshot{Job: provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Gone}},
 			Tally: sweep.Tally{Waiting: 1}}
+		// The listing is made so long after at. The sweep was created an hour before at.
 		for began, want := range map[time.Duration]bool{time.Hour: true, -time.Hour: false} {
 			state.Listing.Began = at.Add(began)
 			if got := d.Asks(&sweepview.View{Plan: p}, state, gone, 0); got.Stopped != want {
@@ -171,8 +172,8 @@ func TestAGoneJobIsToldEverywhere(t *testing.T) {
 }
 
 // TestNightsOfOneDay: two nights of one day are told apart by when they were made, on the model's page and in `nights`.
-// A night alone on its day has only the day. Times are in UTC, an hour later than here, and sweeps are planned an hour
-// after their table was staged: the first of 02:00 was made at 04:00.
+// A night alone on its day has only the day. Times are in UTC, an hour later than in the zone of at, and a night's time
+// is that of its sweep, which swept plans an hour after the table was staged: of 02:00 it becomes 04:00.
 func TestNightsOfOneDay(t *testing.T) {
 	sweeps := blob.Memory()
 	at := time.Date(2026, 11, 20, 2, 0, 0, 0, time.FixedZone("", -3600))
@@ -188,7 +189,8 @@ func TestNightsOfOneDay(t *testing.T) {
 	for on, text := range map[string]string{"page": html.String(), "terminal": terminal.String()} {
 		for _, want := range []string{"2026-11-21", "2026-11-20 05:00", "2026-11-20 04:00"} {
 			if !strings.Contains(text, want) || strings.Contains(text, "2026-11-21 ,") {
-				t.Errorf("%s: want %q in\n%.5000s", on, want, text[max(0, strings.Index(text, "<main")):])
+				t.Errorf("%s: want %q, and no comma after a day without a time, in\n%.5000s", on, want,
+					text[max(0, strings.Index(text, "<main")):])
 			}
 		}
 	}
@@ -255,7 +257,7 @@ func TestDataset(t *testing.T) {
 			"<p class=\"fine\">version %s", err, records[1].Version)
 	}
 	if want := "<p class=\"fine\">newest version " + records[3].Version; !strings.Contains(one.String(), want) {
-		t.Errorf("the page of the dataset does not have %s", want)
+		t.Errorf("the page of the dataset does not have %s, want it to name the newest version so", want)
 	}
 	if _, err := d.Dataset(t.Context(), "nobody"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("a dataset that does not exist: got error %v, want one of kind NotFound", err)
@@ -277,7 +279,8 @@ func TestNightsOfAModel(t *testing.T) {
 		t.Fatalf("got %+v; want three nights, the newest a table that was blocked because of a column", m.Nights)
 	}
 
-	// The index.
+	// The index. The night before the blocked one was not promoted, and the one before that was: two without a
+	// champion.
 	must.Get(reg.Register(t.Context(), "ctr", "night-1", map[string][]byte{scorer.FileModel: trained(t)},
 		registry.Info{At: records[0].At, By: "aggregator"}))(t)
 	home := must.Get(report.New(sweeps, store, reg, false).Index(t.Context(), false))(t)
@@ -368,6 +371,7 @@ func TestDamagedDataset(t *testing.T) {
 		sweep.DatasetDir(r.Dataset, r.Version) + dataset.ManifestFile} {
 		must.Get(store.Put(t.Context(), name, blob.Any, strings.NewReader("{")))(t)
 	}
+	// The record of night 0 and the manifest of night 1 are damaged, so the record of night 1 is what is left.
 	v, err := report.New(blob.Memory(), store, registry.New(blob.Memory()), false).Dataset(t.Context(), r.Dataset)
 	if err != nil || len(v.Nights) != 1 || len(v.Notes) != 2 || v.Table != nil {
 		t.Fatalf("a dataset of which little can be read: got %+v, %v; want one night, two notes and no table", v, err)

@@ -30,7 +30,7 @@ func TestGroupsAreParameters(t *testing.T) {
 		for left := range groups + 1 {
 			kept := make([]bool, groups)
 			for i := range kept {
-				kept[i] = i != left-1
+				kept[i] = i != left-1 // trial 0 keeps all, and trial n lacks group n-1
 			}
 			p.Trials = append(p.Trials, sweep.Trial{Number: left, Params: f.Params(kept)})
 		}
@@ -40,6 +40,8 @@ func TestGroupsAreParameters(t *testing.T) {
 		for _, q := range shown.Shown {
 			got = append(got, q.Name, len(q.Categories))
 		}
+		// first and last are the values of the first trial and of the last, which lacks the last group. Of two groups
+		// each is a parameter.
 		want, first, last := []any{"g00", 2, "g01", 2}, []float64{0, 0}, []float64{0, 1}
 		if groups > page.MaxGroups { // 13 groups: by the alphabet "all but g00" to "all but g12", and then "all groups"
 			want, first, last = []any{"columns", groups + 1}, []float64{13}, []float64{12}
@@ -74,8 +76,8 @@ func TestFeaturesAsTheUserWritesThem(t *testing.T) {
 	}
 }
 
-// TestOneWordForOneState: a page, the terminal and JSON have the same word for how a trial ended and for a night's
-// verdict, and the same digits.
+// TestOneWordForOneState: a page, the terminal and JSON have the same word for how a trial ended. A page and the
+// terminal have the same words for a night's verdict, and the same digits of a score.
 func TestOneWordForOneState(t *testing.T) {
 	for _, status := range []sweep.Status{sweep.StatusDone, sweep.StatusFailed, sweep.StatusTimedOut,
 		sweep.StatusCancelled, sweep.StatusStopped} {

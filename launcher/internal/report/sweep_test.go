@@ -134,8 +134,8 @@ func (n *night) look() (*page.Sweep, bool) {
 	return v, ended
 }
 
-// TestSweepInTheMiddle: the page of a running sweep has each trial with state, reason, score and curve, the parameters
-// that differ, and the costs. It has no winner.
+// TestSweepInTheMiddle: the page of a running sweep has each trial with state, reason and score, the curve of the one
+// that wrote one, the parameters that differ, and the costs. It has no winner. middle says what has become of trials.
 func TestSweepInTheMiddle(t *testing.T) {
 	n := middle(t)
 	v, ended := n.look()
@@ -167,7 +167,7 @@ func TestSweepInTheMiddle(t *testing.T) {
 		t.Errorf("the curve of trial 1 is %v, %v; want .5, .6 and .8 after 1 to 3 trees", c.CurveX, c.CurveY)
 	}
 
-	// Of the parameters, num_iterations is the same everywhere and not shown.
+	// Of the parameters, num_iterations is the same everywhere and not shown. An empty text is shown as (none).
 	names := []string{}
 	for _, p := range v.Params {
 		names = append(names, p.Name)
@@ -176,10 +176,12 @@ func TestSweepInTheMiddle(t *testing.T) {
 		v.Params[1].Categories[0] != "(none)" {
 		t.Errorf("the parameters are %+v; want the three that differ, lambda_l2 on a logarithmic axis", v.Params)
 	}
+	// Trial 3 has extra_trees false, the second text of ignore_column, and its own number as lambda_l2.
 	if got := v.Trials[3].Values; !slices.Equal(got, []float64{0, 1, 3}) {
 		t.Errorf("the values of trial 3 are %v; want 0, 1 and 3", got)
 	}
 
+	// Trial 1 stopped at 50 of 100 trees, which saved something. The plan's quote expects 0.2 USD.
 	texts := fmt.Sprint(v.Money.Rows)
 	if m := v.Money; !m.Known || m.Total <= 0 || !strings.Contains(texts, "[saved by stopping early about $") ||
 		!strings.Contains(texts, "[quoted $0.20") {
@@ -218,6 +220,7 @@ func TestSweepAtItsEnd(t *testing.T) {
 		v.Trials[3].State != page.StateCancelled {
 		t.Errorf("the trials are %+v; want why trial 1 may not win, and 3 and 4 cancelled", v.Trials)
 	}
+	// The measures are auc and ece, whose value of .1 is that after the calibration.
 	if len(w.Measures("")) != 2 || w.Measures("")[1].Name != "ece" ||
 		w.Measures("")[1].Test != 0.1 || w.Gate == nil || len(w.Gate.Checks) != 2 ||
 		w.Gate.Checks[0].High != 0.2 || len(w.Rejected) != 1 {
@@ -400,7 +403,7 @@ func TestAPausedTrialWaits(t *testing.T) {
 	n.beat(3, 0, 44, 2*time.Minute)
 	must.Do(t, errors.Join(n.trials.CreatePause(t.Context(), 3, 0, 44), n.trials.Release(t.Context(), 3, 0)))
 	v, _ := n.look()
-	lost := func() string {
+	lost := func() string { // what the page, v as it is then, says of lost work
 		i := slices.IndexFunc(v.Money.Rows, func(r [2]string) bool { return strings.Contains(r[0], "lost") })
 		return v.Money.Rows[i][1]
 	}
@@ -434,7 +437,7 @@ func TestAStrayPause(t *testing.T) {
 // shows the first.
 func TestAWinnerIsTheOutcomeOfANight(t *testing.T) {
 	store, sweeps := blob.Memory(), blob.Memory()
-	records := stagedNights(t, store, 1, -1)
+	records := stagedNights(t, store, 1, -1) // one night, which is not blocked
 	swept(t, sweeps, "night-1", records[0], sweep.VerdictPromoted)
 	n := newNight(t)
 	plan := n.plan

@@ -19,6 +19,9 @@ func TestLineage(t *testing.T) {
 	p.Spec.Metric = "auc"
 	p.Spec.Search.Random = map[string]sweep.Distribution{"num_leaves": {Int: []int64{4, 40}}}
 	own := sweep.Params{"num_leaves": 8.0}
+	// Generations have two trials: 0 and 1 are the first, which continue no model, 2 and 3 the second, 4 and 5 the
+	// third. A trial of the third continues two models, one after the other. Without a population no trial continues
+	// any.
 	for name, tc := range map[string]struct {
 		method  string
 		trial   int

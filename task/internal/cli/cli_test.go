@@ -106,7 +106,7 @@ func TestBlockedDatasetIsNotTrainedOn(t *testing.T) {
 		{`{"findings":[{"code":"empty","level":"blocking","column":"site","text":"no values"}]}`, sweep.ExitBlocked,
 			"datasets accept " + m.Name + "@" + m.Version + " --in " + home},
 		{`{"findings":[{"code":"empty","level":"blocking","text":"no values"}],"accepted":{"by":"ann"}}`, 0, ""},
-		{`{"findings":`, sweep.ExitInput, "stage the table again"},
+		{`{"findings":`, sweep.ExitInput, "stage the table again"}, // damaged
 	} {
 		record := filepath.Join(home, m.Name, "nights", m.Version+".json")
 		must.Do(t, os.WriteFile(record, []byte(c.record), 0o644))
@@ -237,11 +237,11 @@ func TestRunNeedsItsJob(t *testing.T) {
 func TestWhichTaskOfItsJob(t *testing.T) {
 	set := environment.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1",
 		Job: "x-1", Scratch: t.TempDir()}.Variables()
-	for want, more := range map[string]map[string]string{
+	for want, more := range map[string]map[string]string{ // variables by the task and the attempt that follow
 		"0 0": nil,
 		"3 1": {"BATCH_TASK_INDEX": "3", "BATCH_TASK_RETRY_ATTEMPT": "1"},
 		"4 2": {"COPPICE_TASK_INDEX": "4", "COPPICE_TASK_ATTEMPT": "2", "BATCH_TASK_INDEX": "3"},
-		"-1":  {"COPPICE_TASK_INDEX": "-1"},
+		"-1":  {"COPPICE_TASK_INDEX": "-1"}, // refused before it connects
 	} {
 		env, told := maps.Clone(set), ""
 		maps.Copy(env, more)
@@ -352,6 +352,7 @@ func TestConfOfExamples(t *testing.T) {
 		}
 		var notes []string
 		_, metrics, err := readParams(file, label, func(n string) { notes = append(notes, n) })
+		// The text's first metric begins first. binary_logloss and multi_logloss are other names of log_loss.
 		_, first, _ := strings.Cut(text, "metric = ")
 		if err != nil || len(notes) < 2 || !strings.HasPrefix(first, metrics[0].Name) && metrics[0].Name != "log_loss" {
 			t.Errorf("%s: error %v, metrics %v, notes %q; expected notes and its first metric", text, err, metrics,
@@ -359,6 +360,7 @@ func TestConfOfExamples(t *testing.T) {
 		}
 	}
 
+	// Too few leaves, a parameter that Coppice does not have, one that is read without an effect, and a misspelt one.
 	wrong := "num_leaves = 1\nlinear_tree = true\nlocal_listen_port = 1\nlearning_rat = 1\n"
 	must.Do(t, os.WriteFile(file, []byte(wrong), 0o600))
 	_, _, err := readParams(file, &dataset.LabelInfo{Kind: dataset.Binary}, func(string) {})

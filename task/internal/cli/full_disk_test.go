@@ -33,7 +33,7 @@ func TestFullDisk(t *testing.T) {
 
 	dataset, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000})
 	p := params(t, "num_iterations: 30\nnum_leaves: 7\n")
-	signal.Ignore(syscall.SIGXFSZ)
+	signal.Ignore(syscall.SIGXFSZ) // which would end the process at the first byte too many
 	var limit syscall.Rlimit
 	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
 	limit.Cur = 512
