@@ -427,7 +427,7 @@ func FuzzDecode(f *testing.F) {
 		c, err := calibrate.Decode(text)
 		if err != nil {
 			if !problem.Is(err, problem.Input) {
-				t.Fatalf("decoding %q fails with %v, which does not say that the input is at fault", text, err)
+				t.Fatalf("decoding %q: got error %v, want one of kind Input", text, err)
 			}
 			return
 		}

@@ -212,7 +212,7 @@ func TestDerivedEncodingTravelsAlone(t *testing.T) {
 		t.Errorf("inputs %q, want %q", e.Inputs(), want)
 	}
 	var parts []string
-	for _, p := range e.PartsOf(&e.Features[6]) { // the rate of a city falls back to that of an id
+	for _, p := range e.PartsOf(&e.Features[6]) { // city:rate, whose table falls back to that of id
 		parts = append(parts, p.String())
 	}
 	if want := []string{"city", "id"}; !slices.Equal(parts, want) {
@@ -231,7 +231,7 @@ func FuzzDecodeEncoding(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		e, err := DecodeEncoding(data)
 		if err != nil && !problem.Is(err, problem.Damaged) {
-			t.Fatalf("untyped error %T: %v", err, err)
+			t.Fatalf("got error %v of type %T, want one of kind Damaged", err, err)
 		}
 		if err != nil {
 			return

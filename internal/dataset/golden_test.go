@@ -264,7 +264,7 @@ func FuzzOpen(f *testing.F) {
 		a, err := parseArrow("f", data)
 		if err != nil {
 			if !problem.Is(err, problem.Damaged) {
-				t.Fatalf("untyped error %T: %v", err, err)
+				t.Fatalf("got error %v of type %T, want one of kind Damaged", err, err)
 			}
 			return
 		}
@@ -272,7 +272,7 @@ func FuzzOpen(f *testing.F) {
 		for _, c := range a.columns {
 			for _, s := range []span{c.validity, c.offsets, c.data} {
 				if s.off%alignment != 0 {
-					t.Fatalf("a buffer at byte %d, which is not aligned", s.off)
+					t.Fatalf("a buffer begins at byte %d, want a multiple of %d", s.off, alignment)
 				}
 				for _, b := range data[s.off : s.off+s.n] { // panics if the buffer is not inside the file
 					sum += int(b)
@@ -294,7 +294,7 @@ func FuzzSample(f *testing.F) {
 		again := must.Get(s.Encode())(t)
 		s2 := must.Get(ReadSample(again))(t)
 		if describe(s) != describe(s2) {
-			t.Fatalf("%s\nbecame\n%s", describe(s), describe(s2))
+			t.Fatalf("written and read again: got\n%s\nwant\n%s", describe(s2), describe(s))
 		}
 	})
 }
@@ -347,17 +347,17 @@ func TestLevelsSurviveTheirFile(t *testing.T) {
 				data := want.Encode()
 				read, err := ReadLevels(data, tables)
 				if err != nil {
-					t.Fatalf("read %v levels, weight %v, last %v: %v", counts, weight, last, err)
+					t.Fatalf("read %v levels, weight %v, last %v: got error %v, want none", counts, weight, last, err)
 				}
 				mapped, err := openBytes(t, data, tables)
 				if err != nil {
-					t.Fatalf("map %v levels, weight %v, last %v: %v", counts, weight, last, err)
+					t.Fatalf("map %v levels, weight %v, last %v: got error %v, want none", counts, weight, last, err)
 				}
 				bare := *mapped
-				bare.mapping = nil
+				bare.mapping = nil // which levels that were not mapped lack
 				if !reflect.DeepEqual(read, want) || !reflect.DeepEqual(&bare, want) {
-					t.Errorf("%v levels, weight %v, last %v: read\n%v\nmapped\n%v\nwritten\n%v", counts, weight, last,
-						read, &bare, want)
+					t.Errorf("%v levels, weight %v, last %v: read\n%v\nmapped\n%v\nwant what was written\n%v", counts,
+						weight, last, read, &bare, want)
 				}
 				if again := mapped.Encode(); !slices.Equal(again, data) {
 					t.Errorf("%v levels, weight %v, last %v: the mapped levels are encoded as %d other bytes, want "+
@@ -550,7 +550,7 @@ func FuzzReadLevels(f *testing.F) {
 		tables := []LevelTable{{Levels: first}, {First: first, Levels: int(a.rows) - first, Recency: recency}}
 		l, err := ReadLevels(data, tables)
 		if err != nil && !problem.Is(err, problem.Damaged) {
-			t.Fatalf("untyped error %T: %v", err, err)
+			t.Fatalf("got error %v of type %T, want one of kind Damaged", err, err)
 		}
 		if err != nil {
 			return
@@ -561,6 +561,7 @@ func FuzzReadLevels(f *testing.F) {
 				if found, ok := l.Find(&tables[i], l.Hash[at]); !ok || found != at {
 					t.Fatalf("level %d of table %d is found at %d (%v), want itself", at, i, found, ok)
 				}
+				// Rate must not panic; a rate is not looked at.
 				if rate := tables[i].Rate(l.Sum[at], l.Seen(at), 0.5); recency && l.Last[at] != l.Last[at] {
 					t.Fatalf("rate %v, last %v; want a time that is a number", rate, l.Last[at])
 				}
@@ -568,7 +569,7 @@ func FuzzReadLevels(f *testing.F) {
 		}
 		again, err := ReadLevels(l.Encode(), tables)
 		if err != nil || !reflect.DeepEqual(again, l) {
-			t.Fatalf("%v\nbecame\n%v (%v)", l, again, err)
+			t.Fatalf("written and read again: got\n%v (error %v)\nwant\n%v", again, err, l)
 		}
 	})
 }

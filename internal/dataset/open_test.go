@@ -314,10 +314,10 @@ func TestOpenSurvivesEveryFlippedByte(t *testing.T) {
 				got, err := parseArrow(name, data)
 				switch {
 				case err == nil && got.rows != want.rows:
-					t.Fatalf("%s: byte %d flipped by %#x changes the rows from %d to %d", name, at, mask, want.rows,
-						got.rows)
+					t.Fatalf("%s: byte %d flipped by %#x: got %d rows without an error, want %d or an error", name, at,
+						mask, got.rows, want.rows)
 				case err != nil && !problem.Is(err, problem.Damaged):
-					t.Fatalf("%s: byte %d: untyped error %v", name, at, err)
+					t.Fatalf("%s: byte %d flipped by %#x: got error %v, want one of kind Damaged", name, at, mask, err)
 				case err != nil:
 					refused++
 				}
@@ -479,7 +479,7 @@ func TestHashedFileAtOnce(t *testing.T) {
 			for at := w * size / writers; at < to; at += 100_000 {
 				part := data[at:min(to, at+100_000)]
 				if _, err := f.WriteAt(part, int64(at)); err != nil {
-					t.Errorf("write %d bytes at %d: %v", len(part), at, err)
+					t.Errorf("write %d bytes at %d: got error %v, want none", len(part), at, err)
 				}
 			}
 		})

@@ -171,7 +171,7 @@ func TestTablesAndQueries(t *testing.T) {
 func TestOpenMissesLevels(t *testing.T) {
 	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 600})
 	if len(m.Tables) == 0 {
-		t.Fatal("the dataset has no tables")
+		t.Fatal("the dataset has no tables of levels, and the test needs some")
 	}
 	levels := filepath.Join(dir, dataset.LevelsFile)
 	for name, damage := range map[string]func() error{

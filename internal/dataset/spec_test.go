@@ -84,7 +84,7 @@ func TestParseSpecDefaultsAndForms(t *testing.T) {
 	}
 	for _, none := range []string{"", ", valid: []", ", train: []"} { // an empty list is as good as none
 		s = parse("label: y\nsplit: {by: column, column: part" + none + "}\n")
-		if got := s.Split.ValuesOf(); len(got) != 4 || got["calib"][0] != "calib" {
+		if got := s.Split.ValuesOf(); len(got) != 4 || got["calib"][0] != "calib" { // as of each of the four
 			t.Errorf("with the lists %q, the values are %v, want each split's own name", none, got)
 		}
 	}
@@ -180,10 +180,10 @@ func FuzzSpec(f *testing.F) {
 		s, err := ParseSpec("d.yaml", data)
 		var e *strictyaml.Error
 		if err != nil && !errors.As(err, &e) {
-			t.Fatalf("untyped error %T: %v", err, err)
+			t.Fatalf("got error %v of type %T, want a *strictyaml.Error, which has a place", err, err)
 		}
 		if err == nil && CheckName(s.Name) != nil {
-			t.Fatalf("the name %q passed, which cannot be one", s.Name)
+			t.Fatalf("the name %q was accepted, want an error as of CheckName", s.Name)
 		}
 	})
 }

@@ -47,7 +47,7 @@ func TestNoSecretIsLogged(t *testing.T) {
 		Execute(t.Context(), World{Out: To(&errOut), Err: To(&errOut)}, root)
 		all := out.String() + errOut.String()
 		if strings.Contains(all, secret) {
-			t.Errorf("%s: the log shows a secret: %s", name, all)
+			t.Errorf("%s: got the secret %s in %s, want it removed", name, secret, all)
 		}
 		for _, kept := range []string{"connection reset", `"path":"/push"`, "(removed)"} {
 			if !strings.Contains(all, kept) {
@@ -73,7 +73,7 @@ func FuzzRedact(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before, _, after string) {
 		const token = "ya29.c0SECRET0123456789"
 		if out := Redact(before + " " + token + " " + after); strings.Contains(out, "SECRET0123456789") {
-			t.Fatalf("Redact leaves a secret: %q", out)
+			t.Fatalf("Redact gives %q, want it without the token %s", out, token)
 		}
 	})
 }

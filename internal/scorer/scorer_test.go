@@ -388,7 +388,7 @@ func TestOpenMappedAtOnce(t *testing.T) {
 		wg.Go(func() {
 			var err error
 			if all[i], err = c.open(t); err != nil {
-				t.Error(err)
+				t.Errorf("scorer %d, opened at once with others: got error %v, want none", i, err)
 			}
 		})
 	}

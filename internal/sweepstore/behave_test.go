@@ -236,8 +236,8 @@ func TestLostAnswersAreSettled(t *testing.T) {
 				winner := race(t, all)
 				data, _ := must.Get2(blob.ReadAll(t.Context(), bucket, object, 1<<20))(t)
 				if len(winner) != 1 || !strings.Contains(string(data), winner[0]) {
-					t.Fatalf("seed %d, client repeats %t: %q were told that they created %s, which holds\n%s", seed,
-						repeats, winner, object, data)
+					t.Fatalf("seed %d, client repeats %t: %q were told that they created %s, which holds\n%s\nwant "+
+						"one writer, whose object it is", seed, repeats, winner, object, data)
 				}
 			}
 			lost += lossy.Lost()

@@ -141,7 +141,7 @@ func simulate(t *testing.T, store *blobtest.Counting, tasks, trials, folds int) 
 }
 
 // TestARungTakesFewObjects: a task requests at most five objects of the bucket at a rung, on average, however many
-// tasks have trials that reach three rungs each.
+// tasks have trials that reach three rungs each. The listing is not counted here, either.
 func TestARungTakesFewObjects(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ tasks, trials int }{{1, 60}, {16, 200}, {many, 600}} {

@@ -24,7 +24,8 @@ import (
 // as many as wanted, and about as many from each part of a table.
 func TestSamplerIsFairAndStable(t *testing.T) {
 	const rows, size = 20_000, 2000
-	// take offers rows in an order, and returns which of them are chosen.
+	// take offers rows in an order, and returns which of them are chosen. A row that is chosen so far goes to the place
+	// that offerRow gives it, over one that no longer is; sorted has the places of those that remain.
 	take := func(order []int64) map[int64]bool {
 		s := newSampler(size)
 		slots := make([]int64, s.slots())

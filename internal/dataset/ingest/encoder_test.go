@@ -201,7 +201,7 @@ func TestParquetAndCSVEncodeAlike(t *testing.T) {
 			default:
 				v.Int = append(v.Int, int64(n)*1001)
 			}
-			v.Null = append(v.Null, i > 0 && (r+i)%11 == 0)
+			v.Null = append(v.Null, i > 0 && (r+i)%11 == 0) // each column but the label, in other rows
 		}
 	}
 
@@ -229,7 +229,7 @@ func TestParquetAndCSVEncodeAlike(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			if _, err := enc.EncodeSample(cs.sample(t)); err != nil {
-				t.Error(err)
+				t.Errorf("encoding the sample at the same time as others: got error %v, want none", err)
 			}
 		})
 	}
@@ -269,7 +269,7 @@ func TestSampleIsRaw(t *testing.T) {
 		t.Fatalf("the sample is of %s, %d rows, %q; want 2,000 of test, with s and "+
 			"x", sample.Split, len(sample.Row), sample.Names)
 	}
-	var tenths [10]int
+	var tenths [10]int // of the 10,000 rows of test
 	for i, row := range sample.Row {
 		tenths[row/1000]++
 		source := int(row)*3 + 2 // every third row of the table is test
@@ -366,7 +366,7 @@ func TestFingerprint(t *testing.T) {
 	}
 	// A cancelled fingerprint removes nothing, as cancelled staging does.
 	if _, err := os.Stat(filepath.Dir(a.Path)); err != nil {
-		t.Error(err)
+		t.Errorf("the folder of the table after a cancellation: got error %v, want it there", err)
 	}
 }
 

@@ -124,7 +124,8 @@ func TestFormatsAreSaid(t *testing.T) {
 	if f := s.feature(t, "x"); f.Kind != dataset.Categorical {
 		t.Errorf("x, listed under categorical, is %s, want it categorical", f.Kind)
 	}
-	// With the month first, the earlier date is January 12, 2003; with the day first, it would be December 1.
+	// Each split gets one of the two dates, train the earlier one. With the month first, that is January 12, 2003; with
+	// the day first, it would be December 1.
 	dates := column("10/03/2004", "01/12/2003")
 	split := "label: y\nsplit: {by: time, column: x, train: 0.6, valid: 0.4}\n" + csv
 	s = mustStage(t, split+"format: {x: mdy}\n", dates)
@@ -445,7 +446,7 @@ func TestDeclaredTexts(t *testing.T) {
 		s.observe(&table.Batch{}, &dataset.Values{Type: dataset.Text, Text: texts}, nil)
 		kind, _, err := s.kind()
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: the kind of column bid: got error %v, want none", name, err)
 		}
 		var warnings []string
 		s.warnOfOdd(func(_, format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) })

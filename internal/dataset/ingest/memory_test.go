@@ -156,7 +156,7 @@ func TestDictionariesAreNotMultiplied(t *testing.T) {
 	file := repeatedText(t, 3000, 100_000)
 	n := allocated(func() {
 		if _, err := tryStage(t, "label: y\nsample: 100\n", []table.File{file}, Options{Threads: 2}); err != nil {
-			t.Error(err)
+			t.Errorf("staging two texts of 100,000 bytes: got error %v, want none", err)
 		}
 	})
 	if n > 100<<20 {
@@ -240,6 +240,7 @@ func TestATableWithoutFeatures(t *testing.T) {
 // TestColumnsThatAreNoMeasurements: the index of a pandas.DataFrame, here the column row, is not a feature unless the
 // spec names it, and a hint says so. A column that a folder gives is a feature.
 func TestColumnsThatAreNoMeasurements(t *testing.T) {
+	// The file has the columns y, a and row; its folder gives shop.
 	path := filepath.Join("..", "table", "testdata", "pandas", "named.parquet")
 	files := []table.File{{URI: path, Path: path, Partitions: []table.Partition{{Name: "shop", Value: "ulm"}}}}
 	for spec, want := range map[string]string{"label: y\n": "a shop", "label: y\nnumeric: [row]\n": "row a shop"} {

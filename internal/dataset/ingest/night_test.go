@@ -10,7 +10,8 @@ import (
 )
 
 // TestTimeOfRows: the time of a night's rows is a column that says when each row happened. A column that is missing in
-// most rows, such as when a click came, is that only if the spec names it, even if it is the table's first.
+// most rows, such as when a click came, is that only if the spec names it, even if it is the table's first. If the spec
+// names a column without any value, no column is the time.
 func TestTimeOfRows(t *testing.T) {
 	const rows = 1000
 	// Of 100 rows, so many have a time in the column. x has the row's number in all of them.
@@ -68,8 +69,9 @@ func TestTimeOfRows(t *testing.T) {
 	}
 }
 
-// TestBareRowsHaveNoTimes: the same rows with new dates are the same bare rows, so that a night can tell that it has
-// last night's rows. That is so for whichever column the spec names as a time, also if it drops it as a feature.
+// TestBareRowsHaveNoTimes: the same rows with new dates are the same bare rows (Bare) but other whole ones (Prints), so
+// that a night can tell that it has last night's rows. That is so for whichever column the spec names as a time, also
+// if it drops it as a feature.
 func TestBareRowsHaveNoTimes(t *testing.T) {
 	for name, spec := range map[string]string{
 		"a feature":     "label: y\n",

@@ -282,8 +282,8 @@ func monthTable(rows int) string {
 	})
 }
 
-// TestCategoriesOfNumbers: a column of numbers or times is categorical if the spec asks for categories, besides
-// statistics or alone. A column that is categorical anyway keeps its own reason.
+// TestCategoriesOfNumbers: a column of numbers or times is categorical if the spec asks for categories or levels,
+// besides statistics or alone. A column that is categorical anyway keeps its own reason.
 func TestCategoriesOfNumbers(t *testing.T) {
 	text := monthTable(3000)
 	s := mustStage(t, "label: y\nsplit: {by: hash, key: site, train: 0.8, test: 0.2}\n"+

@@ -216,6 +216,7 @@ func TestTimeSplitIsInOrder(t *testing.T) {
 			t.Errorf("%s has %d folds, want %d", split.Name, len(foldEnd), dataset.Folds)
 		}
 	}
+	// Cuts are between times, and 12 or 13 rows share one.
 	if got := rowsOfSplits(t, s); math.Abs(float64(got["train"])-1500) > 15 || math.Abs(float64(got["test"])-300) > 15 {
 		t.Errorf("rows of each split: got %v; want about 1,500 in train and 300 in test", got)
 	}

@@ -59,6 +59,7 @@ func TestDamagedModel(t *testing.T) {
 	m := must.Get(report.New(blob.Memory(), blob.Memory(), reg, false).Model(t.Context(), "ctr"))(t)
 	var out bytes.Buffer
 	must.Do(t, m.Write(&out))
+	// Of is the version that the page shows: the newest, as none is live.
 	if m.Of != 1 || len(m.Notes) != 1 || m.Features != nil ||
 		!strings.Contains(out.String(), "night-1\">night-1</a>, 3<") || strings.Contains(out.String(), "version 0") {
 		t.Errorf("of version %d, notes %q; expected a note, and a page of the sweep and the trial that "+
@@ -74,6 +75,7 @@ func TestModel(t *testing.T) {
 	for i, key := range []string{"night-1", "night-2"} {
 		classes := strings.NewReplacer("num_class=1", "num_class=2", "num_tree_per_iteration=1", "num_tree_per_iteration=2",
 			"objective=binary sigmoid:1", "objective=multiclass num_class:2").Replace(string(trained(t)))
+		// The reference cannot be read either, but that is not told: of several classes it is not needed.
 		files := map[string][]byte{scorer.FileModel: []byte(classes), scorer.FileReference: []byte("no rows"),
 			scorer.FileDataset: []byte("{")}
 		v, err := reg.Register(t.Context(), "ctr", key, files, registry.Info{At: planned, By: "aggregator", Why: "best",

@@ -62,7 +62,7 @@ func TestAPageIsLinear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not with -short: it makes pages of thousands of trials")
 	}
-	const bound = 3
+	const bound = 3 // between 2, for a page that is linear in the trials, and 4, for one that is quadratic
 	fastest := func(trials int) (time.Duration, int) {
 		a, n := pageOf(t, trials)
 		b, _ := pageOf(t, trials)

@@ -45,8 +45,9 @@ func TestWhereModelsDiffer(t *testing.T) {
 	const split, leaf = "from tree 1 of 1 on: its splits are others",
 		"from tree 1 of 1 on: the same splits, other leaf values"
 	for name, tc := range map[string]struct{ was, is, want string }{
-		"a column":         {"split_feature=0 0 1", "split_feature=1 0 1", split},
-		"a threshold":      {"threshold=0.5", "threshold=0.6", split},
+		"a column":    {"split_feature=0 0 1", "split_feature=1 0 1", split},
+		"a threshold": {"threshold=0.5", "threshold=0.6", split},
+		// Of decision_type, bit 1 (2) says that missing values go left: 4 is 6 without it.
 		"the missing side": {"decision_type=6", "decision_type=4", split},
 		"a category":       {"cat_threshold=2 256", "cat_threshold=2 512", split},
 		"the children": {"left_child=1 -1 -3\nright_child=2 -2 -4", "left_child=1 -1 -4\nright_child=2 -2 -3",
@@ -61,7 +62,7 @@ func TestWhereModelsDiffer(t *testing.T) {
 	} {
 		other := strings.Replace(model, tc.was, tc.is, 1)
 		if other == model {
-			t.Fatalf("%s: the model has no %q", name, tc.was)
+			t.Fatalf("%s: the model has no %q, and the test needs it", name, tc.was)
 		}
 		if got := treesApart([]byte(model), []byte(other)); !strings.HasPrefix(got, tc.want) {
 			t.Errorf("%s: the models are said to differ so: %q; want %q", name, got, tc.want)

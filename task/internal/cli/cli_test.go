@@ -73,7 +73,7 @@ func TestTrain(t *testing.T) {
 	}
 	first := must.Get(os.ReadFile(model))(t)
 	if _, err := gbt.ReadModel(bytes.NewReader(first)); err != nil {
-		t.Error(err)
+		t.Errorf("reading the model that was written: got error %v, want none", err)
 	}
 	code, out, errOut = run(t, nil, "train", "--dataset", dir, "--params", p, "--out", model, "--threads", "3",
 		"--json")

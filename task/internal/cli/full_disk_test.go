@@ -18,15 +18,15 @@ import (
 )
 
 // TestFullDisk: a training that cannot write its model ends with an error that names the file, within seconds, and
-// leaves no file behind. The test runs itself in a second process, whose files may not be longer than 512 bytes: there
-// the system refuses writes as it does on a full disk, only with another error number.
+// leaves no file behind but its lock. The test runs itself in a second process, whose files may not be longer than 512
+// bytes: there the system refuses writes as it does on a full disk, only with another error number.
 func TestFullDisk(t *testing.T) {
 	const inside = "COPPICE_TEST_FULL_DISK"
 	if os.Getenv(inside) == "" {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFullDisk$", "-test.v")
 		cmd.Env = append(os.Environ(), inside+"=1")
 		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
-			t.Fatalf("with little room for each file: %v\n%s", err, out)
+			t.Fatalf("with little room for each file: got %v, want the test to pass\n%s", err, out)
 		}
 		return
 	}
@@ -52,7 +52,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	must.Do(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && d.Name() != ".lock" {
-			t.Errorf("%q left %s", args, path)
+			t.Errorf("%q left %s, want no file but .lock", args, path)
 		}
 		return err
 	}))
