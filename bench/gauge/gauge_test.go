@@ -371,6 +371,7 @@ func TestLargeVersions(t *testing.T) {
 
 			seconds := (child.ProcessState.UserTime() + child.ProcessState.SystemTime()).Seconds()
 			t.Logf("%.1f s, %d MiB: %.100s", seconds, got.Memory>>10, got.Refused)
+			// got.Memory is in KiB.
 			if !strings.Contains(got.Refused, c.File) || seconds > 5 || got.Memory > 512<<10 {
 				t.Errorf("%.1f s, %d MiB: %.100q; expected a refusal that names %s within 5 s and 512 MiB", seconds,
 					got.Memory>>10, got.Refused, c.File)

@@ -318,6 +318,7 @@ func TestNightly(t *testing.T) {
 		"worse on the next two days; %d blocked when staged", championAges, n.held, n.calm, n.wrong, n.blocked)
 	t.Logf("of %v bad nights that cost 1 %% or more %d were blocked when staged; %v went live, %v for longer than a "+
 		"night", n.costly, n.atStaging, n.live, n.stayed)
+	// One in fifty, and one in twenty, each rounded up.
 	for a := range championAges {
 		if 50*n.wrong[a] > n.calm[a]+49 || 20*n.stayed[a] > n.costly[a]+19 {
 			t.Errorf("champions of %d nights: %d of %d calm nights wrongly held back, %d of %d costly ones live for "+

@@ -195,7 +195,7 @@ func TestSubmissionThatFailsIsTakenUp(t *testing.T) {
 func TestDryRunWritesNothing(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
-	out := w.must("sweep", file, "--dry-run")
+	out := w.must("sweep", file, "--dry-run") // two tasks: an n2-highmem-2 has two vCPUs, and a task one thread
 	w.says(out, "num_leaves", "random", `"taskCount": 2`, "private to a trial", "of which the dataset takes")
 	var both struct {
 		Plan    sweep.Plan      `json:"plan"`

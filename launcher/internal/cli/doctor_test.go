@@ -166,6 +166,7 @@ func TestACluster(t *testing.T) {
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
 	file := w.file("sweep.yaml", strings.Replace(sweepYAML, "{type: n2-highmem-2, threads_per_task: 1}",
 		"{vcpus: 2, memory: 16, threads_per_task: 1}", 1))
+	// custom-2-16384 is Google's way to write 2 vCPUs and 16 GiB, in MiB.
 	says := "1 x custom-2-16384, of a cluster, without a price: 3 min"
 	if out := w.must("plan", file); !strings.HasPrefix(out, says) {
 		t.Errorf("want a machine of a cluster without a price at the beginning of the plan:\n%s", out)

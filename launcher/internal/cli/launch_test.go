@@ -76,7 +76,7 @@ func TestANightThatNeverHadMachines(t *testing.T) {
 		must.Get(sweepstore.New(w.buckets["sweeps"], id).CreateEnding(t.Context(), sweep.Ending{
 			Format: 1, Sweep: id, Early: "at its limit", At: w.now}))(t)
 		w.now = w.now.Add(24 * time.Hour)
-		file = w.file("sweep.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 5", 1))
+		file = w.file("sweep.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 5", 1)) // a spec may change by day
 	}
 }
 
@@ -120,7 +120,8 @@ func TestObjectivesAreShown(t *testing.T) {
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
 	w.must("sweep", w.file("sweep.yaml", spec), "--id", "night-1")
 
-	// The word is in the header, in each of the four trials' lines, and in the sentence below them.
+	// Trial i scores 0.60 + i/100 with 10 + i trees (concluded), so no trial is better by both, and all four are on the
+	// front. The word is in the header, in each of their lines, and in the sentence below them: six times.
 	out := w.must("leaderboard", "night-1")
 	if strings.Count(out, "front") != 6 || !strings.Contains(out, "model_bytes") ||
 		!strings.Contains(out, "the winner is picked within 0.1% of the best auc") {
@@ -275,7 +276,8 @@ func TestAfterACancel(t *testing.T) {
 		"sweep "+string(first.Sweep)+" was cancelled, and is not started again; with another "+
 			"name: or number of trials:", "sweep", w.file("sweep.yaml", spec), "--no-wait")
 
-	// Another sweep begins with the better one of the two results.
+	// Another sweep begins with the default, trial 0, and then the better one of the two results: trial 1 has 35
+	// leaves.
 	w.jobs.cancelled = false
 	for _, change := range [][2]string{{"trials: 4", "trials: 6"}, {"name: night", "name: again"}} {
 		var next struct{ Sweep sweep.ID }
@@ -300,7 +302,7 @@ func TestADamagedJobRecordKeepsNobodyFromCancelling(t *testing.T) {
 	w.jobs.status = &engine.JobStatus{State: engine.Running, Began: true}
 	w.must("sweep", w.file("sweep.yaml", fallbackYAML), "--id", "x", "--no-wait")
 	must.Get(w.buckets["sweeps"].Put(t.Context(), sweep.Names("x").JobRecord(1), blob.Any, strings.NewReader("{")))(t)
-	w.must("leaderboard", "x")
+	w.must("leaderboard", "x") // which needs no job
 	w.refused(sweep.ExitInput, "jobs/1.json", "cancel", "x")
 	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.Names("x").Cancel()); err != nil {
 		t.Errorf("cancelled a sweep with a damaged job record: %v; want its tasks asked to stop", err)

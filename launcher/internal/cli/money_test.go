@@ -41,6 +41,8 @@ func (w *world) empty(bucket string) {
 func TestPlanNeedsNoCloud(t *testing.T) {
 	w := newWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)
+
+	// The numbers of the first line are what package quote makes of its speeds and prices today. Its tests derive them.
 	out := w.must("plan", spec, "--rows", "130000000", "--features", "40", "--machines",
 		"n2-highmem-64,c4d-highmem-64-lssd", "--within", "2h")
 	if !strings.HasPrefix(out, "1 x n2-highmem-64 Spot   18 min (14 to 35)   $0.76 (0.59 to 1.53)\n") {
@@ -124,6 +126,7 @@ func TestTheProductionExample(t *testing.T) {
 func TestALimitIsHeldBeforeAnythingIsWritten(t *testing.T) {
 	w := newStagedWorld(t)
 	spec := w.file("sweep.yaml", strings.Replace(sweepYAML, "trial: 1m, sweep: 5m", "trial: 1s, sweep: 1s", 1))
+	// At a millisecond (1e6 ns) for each value, no training ends within a second.
 	w.refused(sweep.ExitInput, ":9:28: limits.sweep is 1s, but training takes", "sweep", spec, "--ns-per-value", "1e6")
 	w.empty("sweeps")
 }
@@ -360,6 +363,8 @@ func TestBill(t *testing.T) {
 		len(b.Attempts) != 4 || b.Attempts[3].End != ledger.Finished || b.Quote == nil {
 		t.Fatalf("bill --json: %+v, %v, expected 4 trials, 4 finished attempts and the quote", b, err)
 	}
+	// 39 minutes at the plan's price. That of an n2-highmem-2 with a local SSD is above 0.07 USD an hour, so it is not
+	// lost.
 	if want := 39.0 / 60 * b.Hourly; b.Cost < want*0.999 || b.Cost > want*1.001 || !(b.Hourly > 0.07) {
 		t.Errorf("the bill is %v USD at %v an hour, want %v USD and more than 0.07", b.Cost, b.Hourly, want)
 	}

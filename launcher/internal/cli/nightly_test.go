@@ -325,6 +325,7 @@ func TestBlockedNightIsTold(t *testing.T) {
 	}
 	w.refused(sweep.ExitBlocked, "is blocked", "sweep", night, "--schedule", "0 3 * * *", "--dry-run")
 
+	// Only these were told: the first staging after the channel worked again, and the first scheduled start.
 	if len(heard) != 2 {
 		t.Fatalf("told %d times, want 2: %+v", len(heard), heard)
 	}
@@ -426,7 +427,7 @@ func TestStageSaysWhatIsNotFinal(t *testing.T) {
 	w := newWorld(t)
 	var b strings.Builder
 	b.WriteString("y,x,ts\n")
-	for i := range 400 {
+	for i := range 400 { // a row an hour, the last at 2026-11-17T15:00:00Z
 		fmt.Fprintf(&b, "%d,%d,2026-11-%02dT%02d:00:00Z\n", i%2, i%17, 1+i/24, i%24)
 	}
 	w.file("late.csv", b.String())

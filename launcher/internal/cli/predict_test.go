@@ -397,7 +397,7 @@ func TestDatasetsNewestFirst(t *testing.T) {
 	var all []sweepview.ListedDataset
 	must.Do(t, json.Unmarshal([]byte(w.must("datasets", "list", "--json")), &all))
 	if len(all) != 4 || !slices.IsSortedFunc(all, func(a, b sweepview.ListedDataset) int {
-		return b.Staged.Compare(a.Staged)
+		return b.Staged.Compare(a.Staged) // descending
 	}) {
 		t.Errorf("datasets list has %+v; expected four versions, the newest first", all)
 	}
@@ -450,6 +450,8 @@ func (w explainedWorld) explain(flags ...string) (r explain.Report) {
 func TestExplain(t *testing.T) {
 	w := newExplainedWorld(t)
 	r := w.explain()
+	// A log loss below 0.7 is less than that of always saying a half, ln 2. A score below 0 means that fewer than half
+	// of the rows are positive.
 	if r.Metric != "log_loss" || r.Rows < 500 || !(r.Value > 0.1 && r.Value < 0.7) || !(*r.Expected < 0) {
 		t.Errorf("explain ctr@2: got %d rows, %s %v, expected score %v; want 500 or more, log_loss in 0.1 to 0.7, "+
 			"and a score below 0", r.Rows, r.Metric, r.Value, *r.Expected)

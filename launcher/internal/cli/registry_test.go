@@ -204,11 +204,12 @@ func TestVersionsSayHowTheyStand(t *testing.T) {
 		map[string][]byte{"model.txt": []byte("tree")}, registry.Info{At: w.now.Add(4 * time.Hour), By: "aggregator",
 			Metrics: map[string]float64{"auc": 0.7, "log_loss": 0.125}, Labels: map[string]string{"sweep": "night-1"}},
 	))(t)
-	w.now = w.now.Add(53 * time.Hour)
+	w.now = w.now.Add(53 * time.Hour) // 2 days, whole ones, after all of them
 	for _, c := range []struct{ args, want string }{
 		{"show ctr@3", "ctr version 3 (champion) | live | champion since 2026-11-21 (2 days ago)"},
 		{"show ctr@1", "ctr version 1 | not live | champion from 2026-11-21 to 2026-11-21, then version 2"},
 		{"show ctr@4", "ctr version 4 | not live | never the champion, which is version 3"},
+		// One file, "tree 2", of six bytes.
 		{"show ctr@3", "1, 6 B (--all lists them)"}, {"show ctr@3 --all", "model.txt │ 6 B, sha256"},
 		{"list ctr", "4 │ │ log_loss 0.125 │ 2 days │"}, {"list", "ctr │ 4 │ 3 │ 2 days"},
 	} {
@@ -332,6 +333,7 @@ func TestReproduceDiffers(t *testing.T) {
 		fresh := ("0.25" + strings.Repeat("0", 30))[:len(first)] // tree_sizes counts the bytes
 		return before + "Tree=3\n" + head + "leaf_value=" + fresh + " " + rest
 	}})
+	// Tree=3 is the fourth, since the file counts from 0.
 	w.refused(sweep.ExitConflict, "model.txt: from tree 4 of 6 on: the same splits, other leaf values", "registry",
 		"reproduce", "ctr@2")
 
@@ -490,6 +492,8 @@ func TestListAcrossNights(t *testing.T) {
 		Aliases []string
 	}
 	must.Do(t, json.Unmarshal([]byte(w.must("registry", "list", "ctr", "--json")), &got))
+	// The sweeps of versions 1 and 2, night-0 and night-1, have no slot in their names. A version without aliases has
+	// an empty list, not null.
 	if len(got) != 3 || got[0].Version != 3 || got[0].Night != "2026-11-19" || got[2].Version != 1 ||
 		got[2].Night != "" ||
 		!slices.Equal(got[1].Aliases, []string{"canary", "champion"}) || got[0].Aliases == nil {

@@ -525,6 +525,7 @@ registry delete ctr@2 --yes --why x`), "\n")
 		}
 	}
 	help("", rootCommand(&Setup{}))
+	// Some of these are refused, whose errors have to fit, too, so their exit codes do not matter.
 	for _, line := range lines {
 		everyWidth(t, line, func(on *terminal) {
 			w.width = on.width
@@ -553,10 +554,12 @@ func TestProgressIsOneLine(t *testing.T) {
 				Best:  &sweepview.Best{Trial: 7, Score: 0.123456},
 				Job:   provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Running}}})
 			now = now.Add(time.Second)
+			// The failed trial's 189 characters take three lines of 80 columns, and the progress one.
 			if n > 9 && len(on.rows) > 4 {
 				t.Fatalf("after %d trials %d lines are shown, want at most 4:\n%s", n, len(on.rows), on)
 			}
 		}
+		// The last snapshot has 49 done and 3,700 s left, which are 62 minutes.
 		if !strings.Contains(on.String(), "49/60 done · 62 min left · best average_precision 0.1235 (#7)") {
 			t.Errorf("want a line of 49/60 done, the time left and the best:\n%s", on)
 		}

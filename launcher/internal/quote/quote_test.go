@@ -459,7 +459,7 @@ func TestFallbacksAreQuoted(t *testing.T) {
 	for i, name := range []string{"n2-highmem-64", "n2-highmem-128"} {
 		alone := request(t, large, "type: n2-highmem-64", "type: "+name)
 		o := offer(t, alone)
-		s, f := o.Side(i == 1), out.Fallback[i]
+		s, f := o.Side(i == 1), out.Fallback[i] // the first fallback is on demand, the second on Spot as the sweep is
 		want := sweep.FallbackPrice{Machine: name, Spot: i == 1, Hourly: s.Hourly, VMs: o.VMs, Cost: *s.Cost,
 			PriceDate: s.PriceDate}
 		if f != want || !(f.Cost.Expected > 0) {

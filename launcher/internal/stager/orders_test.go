@@ -56,7 +56,7 @@ func sameFile(a, b dataset.FileInfo) bool {
 // spec asks for are made in any case.
 func TestOrdersOfQueries(t *testing.T) {
 	const byGroup = "{order: {by: group}}"
-	one, m := stageOrders(t, judged(true), byGroup, 1)
+	one, m := stageOrders(t, judged(true), byGroup, 1) // a table of this size has four copies, each in a random order
 	if o := m.Order; o == nil || o.By != dataset.OrderGroup || o.Copies != 4 || len(m.FinalTables) != 1 {
 		t.Fatalf("items of some worth have statistics by %+v, %d tables for a final training; want by group, four "+
 			"copies, and one", o, len(m.FinalTables))

@@ -296,14 +296,14 @@ func TestQueriesOfDays(t *testing.T) {
 func TestADayWithoutRows(t *testing.T) {
 	const source = "{files: \"SELECT a FROM t WHERE d = '{date:2006-01-02}'\", last: 3d"
 	query := func(day string) string { return "SELECT a FROM t WHERE d = '2026-11-0" + day + "'" }
-	for _, c := range []struct{ day, missing, want string }{
+	for _, c := range []struct{ day, missing, want string }{ // want is part of the error; "" if there is none
 		{"3", ", missing: allow", "the newest day, 2026-11-03, is not there yet"},
 		{"2", "", "the day 2026-11-02 is missing"},
 		{"2", ", missing: allow", ""},
 	} {
 		w, s := newWarehouse(query("1"), query("2"), query("3"))
 		rows := w.tables[query(c.day)]
-		w.tables[query(c.day)] = rows[:bytes.IndexByte(rows, '\n')+1]
+		w.tables[query(c.day)] = rows[:bytes.IndexByte(rows, '\n')+1] // the header alone
 		staged, err := s.Stage(t.Context(), spec(t, source+c.missing+"}"), stager.Destination{Dir: t.TempDir()})
 		if c.want != "" {
 			if !problem.Is(err, problem.NotFound) || !strings.Contains(err.Error(), c.want) {

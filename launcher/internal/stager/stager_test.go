@@ -377,8 +377,8 @@ func TestStaleWorkspacesAreSwept(t *testing.T) {
 	}
 }
 
-// TestStagingsSideBySide: eight processes that stage two versions of one dataset into one folder at the same time all
-// succeed.
+// TestStagingsSideBySide: eight stagers that stage two versions of one dataset into one folder at the same time all
+// succeed, and the folder has the two versions.
 func TestStagingsSideBySide(t *testing.T) {
 	source, dir := rows(t, 300), t.TempDir()
 	var g errgroup.Group
@@ -415,7 +415,7 @@ func TestResolve(t *testing.T) {
 	}
 	// A forged pointer cannot lead outside.
 	must.Get(store.Put(t.Context(), sweep.DatasetLatest("clicks"), blob.Any,
-		strings.NewReader(`{"version":"../../secrets"}`)))(t)
+		strings.NewReader(`{"format":1,"version":"../../secrets"}`)))(t)
 	if _, err := stager.Resolve(t.Context(), store, "clicks"); err == nil {
 		t.Error("resolving by a pointer to ../../secrets: got no error, want one")
 	}
@@ -429,7 +429,7 @@ func TestAKnownManifestIsRenewed(t *testing.T) {
 	source, to := rows(t, 300), stager.Destination{Store: store, URL: "gs://d"}
 	first := must.Get(s.Stage(t.Context(), spec(t, source), to))(t)
 
-	// Forget the input.
+	// Remove the pointers that say which version an input was staged as.
 	for a, err := range store.List(t.Context(), "datasets/clicks/inputs/") {
 		must.Do(t, err)
 		must.Do(t, store.(blob.Remover).Remove(t.Context(), a.Name, a.Generation))

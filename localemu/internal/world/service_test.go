@@ -111,6 +111,8 @@ func TestTheServiceIsCalledAsInTheCloud(t *testing.T) {
 
 	must.Get(pubsubpb.NewPublisherClient(connect(t, w.pubsub.Addr())).Publish(t.Context(), &pubsubpb.PublishRequest{
 		Topic: topic(scoresTopic), Messages: []*pubsubpb.PubsubMessage{{Data: []byte("score")}}}))(t)
+
+	// The server refuses the first push with 503, so a second attempt follows.
 	s.until(t, fmt.Sprintf("/push %s \"score\" 1 <nil>", account("push")))
 	s.until(t, fmt.Sprintf("/push %s \"score\" 2 <nil>", account("push")))
 
