@@ -233,6 +233,7 @@ func TestAServiceThatFailsIsAskedAgain(t *testing.T) {
 		t.Fatalf("exporting, after three failures each: %v; want no error", err)
 	}
 	last := s.jobs[len(s.jobs)-1]
+	// looked's answers to dry runs are of europe-west3.
 	if at := last.JobReference; at == nil || at.Location != "europe-west3" || at.JobId != "e" {
 		t.Errorf("the export's job is %+v, expected e in europe-west3, where the rows are", at)
 	}

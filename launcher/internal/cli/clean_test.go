@@ -203,6 +203,7 @@ func TestRemovedMeanwhile(t *testing.T) {
 				w := newStagedWorld(t)
 				spec := w.file("sweep.yaml", sweepYAML)
 				before := w.manifest()
+				// The launcher asks for the job's status before it writes the plan.
 				w.jobs.asked = func() { w.hide(c.name) }
 				w.buckets["sweeps"] = blobtest.Before(w.buckets["sweeps"], blobtest.Put,
 					func(_ context.Context, name string) error {

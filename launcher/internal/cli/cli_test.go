@@ -42,6 +42,7 @@ func TestTooLateToCancel(t *testing.T) {
 func TestStageShowsTheDataset(t *testing.T) {
 	w := newWorld(t)
 	out := w.staged()
+	// The spec forces campaign_id, whole numbers such as 4009, to be categorical.
 	w.says(out, "campaign_id", "categorical", "forced", "4009", "age", "numeric", "train", "positive",
 		"gs://datasets/datasets/clicks/", "staged")
 	w.says(w.staged(), "was staged before")

@@ -523,7 +523,7 @@ func TestWhatBigQueryCostsIsTold(t *testing.T) {
 	const text = "name: clicks\nsource: bigquery://ads-1/events/clicks\nlabel: is_click\ndrop: [revenue]\n" +
 		"split: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n"
 	spec := w.file("rows.yaml", text)
-	want := "BigQuery would read 2.0 TiB: at most 12.50 USD"
+	want := "BigQuery would read 2.0 TiB: at most 12.50 USD" // at the world's 6.25 USD per TiB
 	w.says(w.must("stage", spec, "--dry-run"), want)
 	w.empty("datasets")
 	w.must("stage", spec)
@@ -538,7 +538,7 @@ func TestWhatBigQueryCostsIsTold(t *testing.T) {
 	plans("`launcher stage DATASET.yaml --dry-run` says for how much BigQuery is read")
 	w.file("dataset.yaml", text)
 	plans(want)
-	w.file("clicks.yaml", strings.ReplaceAll(text, "clicks", "others"))
+	w.file("clicks.yaml", strings.ReplaceAll(text, "clicks", "others")) // comes before dataset.yaml, but is of another
 	plans("`launcher stage DATASET.yaml --dry-run` says for how much BigQuery is read")
 	w.file("clicks.yaml", text)
 	w.warehouse = closed{}

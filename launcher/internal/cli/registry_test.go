@@ -31,7 +31,8 @@ import (
 )
 
 // TestRegistryCommands: versions are listed and shown, with their files and parameters, promoted and rolled back, and
-// the history says who did what. Models, versions and files that do not exist are not found.
+// the history says who did what. Models, versions and files that do not exist are not found. Numbers below 1, a name
+// that is a path and an unknown command are refused.
 func TestRegistryCommands(t *testing.T) {
 	w := newWorld(t)
 	w.refused(sweep.ExitNotFound, "ctr", "registry", "show", "ctr")
@@ -74,6 +75,7 @@ func TestRegistryCommands(t *testing.T) {
 			"a test")
 	}
 	w.refused(sweep.ExitInput, "../x", "registry", "list", "../x")
+	w.refused(sweep.ExitUsage, "unknown command", "registry", "bogus")
 }
 
 // TestBadVersions: a version that is marked bad says so where it is shown, is skipped by rollback and cannot be
@@ -85,7 +87,7 @@ func TestBadVersions(t *testing.T) {
 	w.must("registry", "bad", "ctr@2", "--why", "broken labels")
 	out := w.must("registry", "show", "ctr@canary")
 	w.says(out, "canary", "broken labels")
-	w.says(w.must("registry", "rollback", "ctr", "--why", "a test"), "3 -> 1")
+	w.says(w.must("registry", "rollback", "ctr", "--why", "a test"), "3 -> 1") // past 2, which is bad
 	w.refused(sweep.ExitConflict, "broken labels", "registry", "promote", "ctr@2", "--why", "a test")
 	w.must("registry", "bad", "ctr@2", "--undo", "--why", "they were right")
 	w.must("registry", "promote", "ctr@2", "--why", "a test")
@@ -94,6 +96,8 @@ func TestBadVersions(t *testing.T) {
 	w.says(out, "marked_bad", "cleared", "promoted canary")
 	w.refused(sweep.ExitUsage, "number", "registry", "promote", "ctr@1", "--alias", "7", "--why", "a test")
 	w.must("registry", "promote", "ctr@1", "--alias", "canary", "--why", "a test")
+
+	// canary was only at 2 before, which is bad again. --to 0 takes the alias away.
 	w.refused(sweep.ExitNotFound, "marked bad", "registry", "rollback", "ctr", "--alias", "canary", "--why", "a test")
 	w.says(w.must("registry", "rollback", "ctr", "--alias", "canary", "--to", "0", "--why", "it is over"),
 		"canary of ctr: version 1 -> -")

@@ -102,8 +102,8 @@ func TestNightsAreCompared(t *testing.T) {
 }
 
 // TestContractBeginsWithNights: a table is compared with earlier ones, but two tables are not yet nights: a person may
-// be trying out a spec. So the second is warned about, not blocked. A schedule, contract: in the spec, or a third table
-// makes them nights, which can be blocked.
+// be trying out a spec. So the second is warned about, not blocked. A schedule or a third table makes them nights,
+// which can be blocked. contract: in the spec does, too (TestNightsAreCompared).
 func TestContractBeginsWithNights(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
@@ -120,7 +120,8 @@ func TestContractBeginsWithNights(t *testing.T) {
 	}
 	first := stream.Night(0)
 
-	// The last 5 % of the rows, which are test once the table is split by time, are also in train.
+	// The last 5 % of the rows, which are test once the table is split by time, are also in train. Staged with other
+	// specs it stays one table, which is not compared with itself.
 	copied := len(first.Rows) * 95 / 100
 	for i := copied; i < len(first.Rows); i++ {
 		ts := first.Rows[i][0]
@@ -141,15 +142,21 @@ func TestContractBeginsWithNights(t *testing.T) {
 			nights.CodeEmpty)
 	}
 
-	// A schedule's nights: the first has nothing to be compared with, a later one can be blocked.
+	// A schedule's nights: the first has nothing to be compared with, and the second can be blocked already.
 	nightly := &stager.Stager{Scratch: t.TempDir(), Now: s.Now, Night: "2026-11-20"}
 	empty.Rows = empty.Rows[1:] // so that it is another table than the second one, which has its record already
-	if n := night(t, nightly, empty, stager.Destination{Dir: t.TempDir()}, ""); n.Night.Blocked() {
+	scheduled := stager.Destination{Dir: t.TempDir()}
+	if n := night(t, nightly, empty, scheduled, ""); n.Night.Blocked() {
 		t.Errorf("a schedule's first night is blocked, want it to pass: %v", n.Night.Findings)
 	}
 	clearColumn(empty, "device")
-	if n := night(t, nightly, empty, dst, "drop: [price]\n"); !n.Night.Blocked() {
-		t.Errorf("a scheduled night without devices: found %v; want it blocked", n.Night.Findings)
+	if n := night(t, nightly, empty, scheduled, ""); !n.Night.Blocked() {
+		t.Errorf("a schedule's second night, without devices: found %v; want it blocked", n.Night.Findings)
+	}
+
+	// A third table where two are staged can be blocked without a schedule.
+	if n := night(t, s, empty, dst, "drop: [price]\n"); !n.Night.Blocked() {
+		t.Errorf("a third table, without devices: found %v; want it blocked", n.Night.Findings)
 	}
 }
 

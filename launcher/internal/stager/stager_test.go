@@ -341,7 +341,7 @@ func TestDamagedVersionIsMadeAgain(t *testing.T) {
 // It leaves those of living processes, and folders without a lock, which may be another user's.
 func TestStaleWorkspacesAreSwept(t *testing.T) {
 	source, dir, scratch := rows(t, 300), t.TempDir(), t.TempDir()
-	var live []string
+	var kept []string // foreign and live of the destination's folder, then of scratch
 	for _, base := range []string{filepath.Join(dir, "clicks", ".staging-"), filepath.Join(scratch, "coppice-stage-")} {
 		for _, name := range []string{"dead", "foreign", "live"} {
 			must.Do(t, os.MkdirAll(filepath.Join(base+name, "dataset"), 0o755))
@@ -357,7 +357,7 @@ func TestStaleWorkspacesAreSwept(t *testing.T) {
 			t.Fatalf("locking a live folder: %v, %v, expected the lock", ok, err)
 		}
 		defer lock.Close()
-		live = append(live, filepath.Base(base+"foreign"), filepath.Base(base+"live"))
+		kept = append(kept, filepath.Base(base+"foreign"), filepath.Base(base+"live"))
 	}
 	s := &stager.Stager{Scratch: scratch}
 	for _, dst := range []stager.Destination{{Dir: dir}, {Store: blob.Memory()}} {
@@ -371,8 +371,8 @@ func TestStaleWorkspacesAreSwept(t *testing.T) {
 				left = append(left, e.Name())
 			}
 		}
-		if !slices.Equal(left, live[2*i:2*i+2]) {
-			t.Errorf("%s: left %v, want %s", root, left, live[2*i:2*i+2])
+		if want := kept[2*i : 2*i+2]; !slices.Equal(left, want) {
+			t.Errorf("%s: left %v, want %s", root, left, want)
 		}
 	}
 }
