@@ -435,8 +435,8 @@ func TestDivided(t *testing.T) {
 	}
 }
 
-// TestNamesDay checks that a folder NAME={date:...} makes NAME a day, wherever it is in the place, and that other
-// folders and files do not.
+// TestNamesDay checks that a folder NAME={date:...} makes NAME a day, wherever it is in the place, and that another
+// folder (site=de) and a file (day={date:02}.csv) do not.
 func TestNamesDay(t *testing.T) {
 	s := SourceSpec{Files: []string{"gs://b/year={date:2006}/month={date:01}/site=de/day={date:02}.csv"}}
 	for column, want := range map[string]bool{"year": true, "month": true, "site": false, "day": false} {

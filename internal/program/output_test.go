@@ -81,7 +81,8 @@ func TestEveryWayOut(t *testing.T) {
 }
 
 // TestTablesStayStraight: the width of a cell is that of the text that is shown, with its escapes, so all lines of a
-// table are equally long. A cell of 4,000 characters is cut, so that no line is longer than some 1,000.
+// table are equally long. A cell of 4,000 characters is cut to some 1,000, so that no line has more than 1,020 with the
+// short second column.
 func TestTablesStayStraight(t *testing.T) {
 	var out bytes.Buffer
 	table := tables.Screen{Output: program.To(&out)}.Table("one", "two")

@@ -200,7 +200,7 @@ func TestSpellingsOfOneID(t *testing.T) {
 }
 
 // TestMissingNumbersAmongCategories: if a number stands for a missing value, it does so in a column of categories, too,
-// in any spelling.
+// in any spelling. Every fourth of 3,000 rows has it.
 func TestMissingNumbersAmongCategories(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,id\n")
