@@ -31,10 +31,10 @@ var ceilings = map[string]int{
 	"internal/cloud/inspect":       262,
 	"internal/cloud/pubsub":        53,
 	"internal/dataset":             4158,
-	"internal/dataset/cell":        2238,
+	"internal/dataset/cell":        2261,
 	"internal/dataset/datasettest": 190,
 	"internal/dataset/encode":      2591,
-	"internal/dataset/ingest":      5231,
+	"internal/dataset/ingest":      5236,
 	"internal/dataset/segment":     221,
 	"internal/dataset/table":       3622,
 	"internal/engine":              81,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_540
+const maxLines = 89_568
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

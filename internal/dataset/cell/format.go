@@ -110,6 +110,9 @@ type Recogniser struct {
 	Odd    string         // the text that ruled out the last format
 	Almost dataset.Format // the first of the formats that all texts before Odd were in
 
+	// ShortYears is how many texts there were if all of them look like dates whose years have two digits, else 0.
+	ShortYears int
+
 	cannot    [4]bool // the formats that are ruled out, in the order of formats
 	bare      bool    // some text has no unit
 	short     bool    // some whole number of up to three digits has no mark
@@ -118,9 +121,15 @@ type Recogniser struct {
 }
 
 // Add observes a text that does not stand for a missing value. It rules out the formats in which the text cannot be
-// read, and notes what tells the remaining ones apart. Once no format is possible any more (RuledOut), it does nothing.
+// read, and notes what tells the remaining ones apart. Once no format is possible any more (RuledOut), it only counts
+// ShortYears.
 func (r *Recogniser) Add(text string) {
 	if r.RuledOut {
+		if r.ShortYears > 0 && hasShortYear(Trim(text)) {
+			r.ShortYears++
+		} else {
+			r.ShortYears = 0
+		}
 		return
 	}
 	text = Trim(text)
@@ -141,6 +150,9 @@ func (r *Recogniser) Add(text string) {
 	r.RuledOut = r.cannot == [4]bool{true, true, true, true} || r.unit == "%" && r.bare
 	if r.RuledOut {
 		r.Odd, r.Almost = strings.Clone(text), formats[possible]
+		if r.Agreed == 0 && hasShortYear(text) { // a date in two digits is in no format, so the first one ends here
+			r.ShortYears = 1
+		}
 		return
 	}
 	r.Agreed++
@@ -153,6 +165,26 @@ func (r *Recogniser) Add(text string) {
 	if form == FormText && r.Example == "" {
 		r.exemplify(text)
 	}
+}
+
+// shortYear matches dates such as 01/31/25, 31.1.25 and 31-Jan-25, perhaps with a time behind them. Numbers alone with
+// hyphens, such as 20-30-40, are as often codes, and are not matched.
+var shortYear = regexp.MustCompile(`^(\d\d?)[/.](\d\d?)[/.]\d\d([ T]\d\d?:.*)?$|` +
+	`^\d\d?[- ][A-Za-z]{3,9}[- ]\d\d([ T].*)?$`)
+
+// hasShortYear reports whether a text looks like a date whose year has two digits: what it would be as a day and a
+// month can be ones, in either order.
+func hasShortYear(text string) bool {
+	if len(text) > 40 {
+		return false
+	}
+	parts := shortYear.FindStringSubmatch(text)
+	if parts == nil || parts[1] == "" { // "" if the month is a word
+		return parts != nil
+	}
+	first, _ := strconv.Atoi(parts[1])
+	second, _ := strconv.Atoi(parts[2])
+	return min(first, second) >= 1 && min(first, second) <= 12 && max(first, second) <= 31
 }
 
 // ruleOut rules out the formats that the text is not in. form is what ParseNumber says of the text. It returns the unit

@@ -37,8 +37,14 @@ func addTexts(recogniser *cell.Recogniser, v *dataset.Values, markers *cell.Mark
 }
 
 // tellOdd adds a warning if one text keeps a column from being read as numbers or dates, which all texts before it are:
-// at least oddRows of them, as fewer say little.
+// at least oddRows of them, as fewer say little. It also adds one if all texts look like dates with years of two
+// digits, of which nobody can tell the century.
 func (r *Reading) tellOdd(name string, c *cell.Recogniser) {
+	if c.ShortYears >= oddRows {
+		r.Said = append(r.Said, dataset.Warning{Code: WarnOdd, Column: name, Text: fmt.Sprintf("texts such as %.40q "+
+			"look like dates, but years of two digits are not read: the column is read as texts; write the years in "+
+			"full, as in 2025-01-31", c.Odd)})
+	}
 	if c.RuledOut && c.Example != "" && c.Agreed >= oddRows {
 		r.Said = append(r.Said, dataset.Warning{Code: WarnOdd, Column: name, Text: fmt.Sprintf("before %.40q "+
 			"all values are %s: the column is read as texts; if that stands for a missing value, list it "+

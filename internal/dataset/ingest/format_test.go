@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,37 @@ func column(texts ...string) string {
 		}
 		return fmt.Sprintf("%d;%s;%c", i%2, text, 'a'+rng.IntN(5))
 	})
+}
+
+// TestYearsOfTwoDigits: a column whose texts are all dates with years of two digits stays one of texts, with a warning
+// that shows the first one. Codes with hyphens, versions, and columns with other texts, too, are not told of.
+func TestYearsOfTwoDigits(t *testing.T) {
+	for first, tc := range map[string]struct {
+		other string
+		told  bool
+	}{
+		"01/31/25":       {"02/01/25", true},
+		"31.1.25":        {"1.12.24", true},
+		"31-Jan-25":      {"01-Feb-25", true},
+		"01/31/25 13:05": {"02/01/25 00:00", true},
+		"20-30-40":       {"20-30-41", false},
+		"1.14.22":        {"1.14.23", true}, // the 14th of January, as far as anybody can tell
+		"1.0.22":         {"1.0.23", false},
+		"01/31/26":       {"soon", false},
+	} {
+		s := mustStage(t, "label: y\n", csvOf("y;x;z", 600, func(i int) string {
+			return fmt.Sprintf("%d;%s;%d", i%3/2, []string{first, tc.other}[i%2], i%7)
+		}))
+		told := ""
+		for _, w := range s.Manifest.About.Warnings {
+			if strings.Contains(w.Text, "years of two digits") {
+				told = w.Text
+			}
+		}
+		if (told != "") != tc.told || tc.told && !strings.Contains(told, strconv.Quote(first)) {
+			t.Errorf("%q, and %q: told %q, want a warning with the first text: %t", first, tc.other, told, tc.told)
+		}
+	}
 }
 
 // TestOneOddTextAmongFormats: if a single text, here "unknown" in row 2,000 of 3,000, keeps a column from being read as
