@@ -18,6 +18,7 @@ func TestOnlyAFileIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	pipe, file := filepath.Join(dir, "pipe.csv"), filepath.Join(dir, "clicks.csv")
 	must.Do(t, syscall.Mkfifo(pipe, 0o600))
+	// A table of 10 rows, made with seed 7.
 	if err := writeTable(pipe, 10, 7); err == nil {
 		t.Error("a pipe was replaced by a table, expected an error")
 	}

@@ -233,7 +233,8 @@ func receiver(m *ast.FuncDecl) string {
 }
 
 // TestOneTypePerName: no package has an exported type of the same name as one of a package that it imports, so that a
-// reader does not have to ask which of the two is meant.
+// reader does not have to ask which of the two is meant. Excepted are the name Options, aliases, types named as one of
+// package problem, and packages whose names end in test.
 func TestOneTypePerName(t *testing.T) {
 	types, imports := map[string][]string{}, map[string][]string{}
 	for _, f := range parseAll(t) {

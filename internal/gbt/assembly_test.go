@@ -422,7 +422,7 @@ func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 		got, ok := s.bestInWords(words, miss, &task, task.minGain)
 		want, wantOK := s.bestInScan(&c, miss, &task, task.minGain)
 		if got != want || ok != wantOK {
-			t.Fatalf("round %d: %+v %v among words, %+v %v among entries", round, got, ok, want, wantOK)
+			t.Fatalf("round %d: %+v %v among words, want %+v %v as among entries", round, got, ok, want, wantOK)
 		}
 	}
 	saySkipped(t, hasVectors())

@@ -131,8 +131,8 @@ func TestEndWhileResuming(t *testing.T) {
 	}
 }
 
-// TestDamagedCheckpointsAreRefused: ReadCheckpoint refuses a checkpoint with a flipped bit in any byte, one that is cut
-// off anywhere, and one with a byte more.
+// TestDamagedCheckpointsAreRefused: ReadCheckpoint refuses a checkpoint with one flipped bit, whichever byte it is in,
+// one that is cut off anywhere, and one with a byte more. Of each byte one bit is tried, from byte to byte the next.
 func TestDamagedCheckpointsAreRefused(t *testing.T) {
 	d := randomTable(tableSpec{rows: 800, numerical: 2, categorical: 1, bins: 10, seed: 2})
 	data := encoded(t, checkpointed(t, &d.Data, small(), Options{}, 2))
@@ -174,7 +174,8 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 		"weight":     {func(d *table, _ *Params, _ *Options) { d.Weight[800]++ }, "weights"},
 		"no weights": {func(d *table, _ *Params, _ *Options) { d.Weight = nil }, "weights"},
 		"groups":     {func(d *table, _ *Params, _ *Options) { d.Group = make([]uint64, d.Rows) }, "groups"},
-		"a bin":      {func(d *table, _ *Params, _ *Options) { d.RowMajor[77] ^= 1; d.Columns[2][25] ^= 1 }, "rows"},
+		// Both layouts of the table have row 25 of the last of three features: 77 is 25*3 + 2.
+		"a bin": {func(d *table, _ *Params, _ *Options) { d.RowMajor[77] ^= 1; d.Columns[2][25] ^= 1 }, "rows"},
 		"subset": {func(d *table, _ *Params, _ *Options) {
 			d.Subset = randomSubset(rand.New(rand.NewPCG(1, 1)),
 				d.Rows)
@@ -303,7 +304,7 @@ func TestCutAtAnyTree(t *testing.T) {
 			t.Helper()
 			want := k
 			if p.EarlyStoppingRound > 0 {
-				want = best[k-1]
+				want = best[k-1] // the trees up to the best one, as OnTree was told after tree k
 			}
 			if err != nil || got.Stopped != StopLimit || got.Grown != k || len(got.Model.Trees) != want {
 				t.Fatalf("%s: ended %s at tree %d: %+v, %v; expected the first %d of %d trees", name, how, k, got, err,
@@ -312,8 +313,7 @@ func TestCutAtAnyTree(t *testing.T) {
 			for i, tree := range got.Model.Trees {
 				if !slices.Equal(tree.LeafValue, whole.Model.Trees[i].LeafValue) {
 					t.Errorf("%s: ended %s at tree %d: tree %d differs from that of the whole training, want the "+
-						"same", name,
-						how, k, i)
+						"same", name, how, k, i)
 				}
 			}
 			raw := make([]float64, v.Rows)
@@ -350,6 +350,7 @@ func TestCutAtAnyTree(t *testing.T) {
 				}
 			})
 
+			// Checkpoints come before each tree, so saved[k] has the first k trees.
 			cut.OnTree, cut.Deadline = nil, time.Unix(0, 0)
 			if cut.Resume, err = ReadCheckpoint(saved[k]); err != nil {
 				t.Fatal(err)
@@ -458,7 +459,7 @@ func TestContinuedFromCheckpoint(t *testing.T) {
 func TestInputRefused(t *testing.T) {
 	d := randomTable(tableSpec{rows: 500, numerical: 2, categorical: 1, bins: 20, seed: 2})
 	m := mustTrain(t, &d.Data, small(), Options{}).Model
-	for name, tc := range map[string]struct {
+	for name, tc := range map[string]struct { // each changes the first feature, which randomTable calls numa
 		change func([]Feature)
 		want   string
 	}{

@@ -82,7 +82,7 @@ func TestForColumns(t *testing.T) {
 			t.Errorf("%q gives %q, want %q (%v)", in, p.IgnoreColumn, want, err)
 		}
 		if again, err := p.ForColumns(columns); err != nil || again != p {
-			t.Errorf("%q: a second time gives %q, %v", in, again.IgnoreColumn, err)
+			t.Errorf("%q: a second time gives %q, error %v; want %q again", in, again.IgnoreColumn, err, p.IgnoreColumn)
 		}
 	}
 	for in, want := range map[ColumnList]string{
@@ -141,7 +141,7 @@ func TestPatterns(t *testing.T) {
 				errors.Join(err, gotErr, meantErr))
 		}
 		if again, err := p.ForColumns(columns); err != nil || again != p {
-			t.Errorf("%q: a second time gives %q, %v", in, again.IgnoreColumn, err)
+			t.Errorf("%q: a second time gives %q, error %v; want %q again", in, again.IgnoreColumn, err, p.IgnoreColumn)
 		}
 	}
 	for in, want := range map[ColumnList]string{

@@ -35,8 +35,8 @@ func naive(d *Data, rows []uint32, features []int, gh []uint32, pack packing, of
 }
 
 // TestHistogramsAreExact: sums over more rows than a word holds, a third of them with the largest gradient, a third
-// with the least, are those of adding row by row. That holds for both packings, and for all features, some or one of
-// them, which are added in different ways, with any number of threads.
+// with the least and a third with any, are those of adding row by row. That holds for both packings, and for all
+// features, some or one of them, which are added in different ways, with any number of threads.
 func TestHistogramsAreExact(t *testing.T) {
 	long(t)
 	// Three times as many rows as a word can take, and 13 features: those behind the first eight are added one by one.

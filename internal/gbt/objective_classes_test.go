@@ -78,6 +78,7 @@ func TestPredictionsOfClasses(t *testing.T) {
 			must.Do(t, other.Predict(d.row(int(r)), 0, theirs))
 			for c := range k {
 				want := binned[i*k+c]
+				// If early stopping cut trees off (Best < Grown), the last scores passed to Eval are of all trees.
 				if one[c] != want || theirs[c] != want || all[int(r)*k+c] != want || res.Best == res.Grown &&
 					math.Abs(last[i*k+c]-want) > 1e-12 {
 					t.Fatalf("%s: row %d, class %d: %v by bins, %v row by row, %v in batches, %v by leaves, %v "+

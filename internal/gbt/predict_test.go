@@ -307,19 +307,21 @@ func TestCategoryTablesAreBounded(t *testing.T) {
 // row.
 func TestPredictAllAtOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
-	m := randomForest(rng, forestSpec{features: 6, trees: 20, leaves: 31, bounds: 30, categorical: 0.2})
+	const features = 6
+	m := randomForest(rng, forestSpec{features: features, trees: 20, leaves: 31, bounds: 30, categorical: 0.2})
 	x := randomRows(rng, m, 3*batchRows, false)
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
 			rows := (i%3 + 1) * batchRows
 			out := make([]float64, rows)
-			if err := m.PredictAll(x[:rows*6], out, 2); err != nil {
-				t.Error(err)
+			if err := m.PredictAll(x[:rows*features], out, 2); err != nil {
+				t.Errorf("predicting %d rows beside others: got error %v, want none", rows, err)
 			}
 			for r := range out {
-				if math.Float64bits(out[r]) != math.Float64bits(m.Predict(x[r*6:][:6])) {
-					t.Errorf("row %d of %d: %v, want %v", r, rows, out[r], m.Predict(x[r*6:][:6]))
+				want := m.Predict(x[r*features:][:features])
+				if math.Float64bits(out[r]) != math.Float64bits(want) {
+					t.Errorf("row %d of %d: %v, want %v", r, rows, out[r], want)
 					return
 				}
 			}
@@ -501,7 +503,7 @@ func TestContributions(t *testing.T) {
 	p := small()
 	p.NumIterations, p.NumLeaves, p.MinDataInLeaf = 3, 40, 3
 	m := mustTrain(t, &d.Data, p, Options{}).Model
-	const f, rows = 6, 40
+	const f, rows = 6, 40 // the table's 4 + 2 features, and of its rows the first 40, as shapByHand is slow
 	out := make([]float64, rows*(f+1))
 	must.Do(t, m.Contributions(d.raw[:rows*f], out, 1))
 	for r := range rows {

@@ -68,7 +68,7 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 			}
 		}
 		if got := best.gain * s.gainUnit(); math.Abs(got-want) > 1e-9*(1+want) {
-			t.Fatalf("round %d: gain %v, best of all %v", round, got, want)
+			t.Fatalf("round %d: gain %v, want %v, the best of all thresholds", round, got, want)
 		}
 		if best.gain > 0 {
 			var left sums
@@ -126,8 +126,8 @@ func TestBestOfFeatures(t *testing.T) {
 			}
 		}
 		if got != want {
-			t.Fatalf("round %d: feature %d with gain %v, want %d with %v", round, got.feature, got.gain, want.feature,
-				want.gain)
+			t.Fatalf("round %d: feature %d with gain %v, want feature %d with gain %v: %+v and %+v", round, got.feature,
+				got.gain, want.feature, want.gain, got, want)
 		}
 	}
 }
@@ -205,7 +205,7 @@ func TestSortedSubsetFindsTheBestSubset(t *testing.T) {
 			want = max(want, s.gain(left, 0)+s.gain(total.minus(left), 0)-target.minGain)
 		}
 		if math.Abs(best.gain-want) > 1e-9*(1+want) {
-			t.Fatalf("round %d: gain %v, best of all subsets %v", round, best.gain, want)
+			t.Fatalf("round %d: gain %v, want %v, the best of all subsets", round, best.gain, want)
 		}
 	}
 }

@@ -198,7 +198,7 @@ func TestAnyDivisionGivesTheSameModel(t *testing.T) {
 				begin := shares(rng, how, trial.Rows, workers)
 				what := fmt.Sprintf("seed %d, %v\n%d workers, rows from %v, %d threads", seed, trial, workers, begin,
 					opt.Threads)
-				results, errs := trainTogether(t, &trial.Data, trial.p, opt, begin, -1, nil)
+				results, errs := trainTogether(t, &trial.Data, trial.p, opt, begin, -1, nil) // -1: no worker is lost
 				for w, got := range results {
 					if errs[w] != nil {
 						t.Fatalf("%s: worker %d: got error %v, want a model", what, w, errs[w])

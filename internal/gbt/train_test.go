@@ -123,8 +123,9 @@ func TestEqualGainsForAnyThreads(t *testing.T) {
 }
 
 // TestGoesOnAfterATreeWithoutSplit: if only one feature of 20 is worth a split and a fifth are drawn per tree, rounds
-// without that feature add no tree and training continues, so that about a fifth of 60 rounds give one. If no feature
-// ever is, training ends without a split, with one constant tree, whether features are drawn or not.
+// without that feature add no tree and training continues, so that about a fifth of 60 rounds give one: 12, or by
+// chance 5 to 30. If no feature ever is, training ends without a split, with one constant tree, whether features are
+// drawn or not.
 func TestGoesOnAfterATreeWithoutSplit(t *testing.T) {
 	d := randomTable(tableSpec{rows: 3000, numerical: 20, bins: 30, seed: 4})
 	for r, bin := range d.Columns[3] { // only feature 3, of 30 bins, is informative: the label is 1 from bin 16 on
@@ -219,8 +220,8 @@ func checkAgainstLeaves(t *testing.T, m *Model, rows *table, want []float64) {
 	}
 }
 
-// TestTreesAddUp: in trees trained with any of the variants, counts are those of the rows that reach the leaves, nodes
-// are the sums of their children, and the limits of the parameters hold.
+// TestTreesAddUp: in trees trained with any of the variants, counts are those of the rows that reach the leaves (unless
+// rows are drawn for each tree), nodes are the sums of their children, and the limits of the parameters hold.
 func TestTreesAddUp(t *testing.T) {
 	d := randomTable(tableSpec{rows: 70_000, numerical: 6, categorical: 2, bins: 60, missing: 0.1, seed: 3})
 	for name, change := range variants() {
@@ -375,7 +376,7 @@ func TestBadData(t *testing.T) {
 		"bounds too few":   func(d *table) { d.Features[0].Bounds = d.Features[0].Bounds[1:] },
 		"missing not last": func(d *table) { d.Features[0].Missing = 1 },
 		"subset unsorted":  func(d *table) { d.Subset = []uint32{4, 2} },
-		"subset beyond":    func(d *table) { d.Subset = []uint32{4, 200} },
+		"subset beyond":    func(d *table) { d.Subset = []uint32{4, 200} }, // of rows 0 to 199
 		"subset empty":     func(d *table) { d.Subset = []uint32{} },
 	} {
 		t.Run(name, func(t *testing.T) {

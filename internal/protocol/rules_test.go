@@ -11,6 +11,9 @@ import (
 // TestAgeIsTheStores: a sweep's age is taken by the store's clock, so that wrong clocks of other machines end none
 // early and let none run much longer. An aggregator that has just started ends a sweep an hour after its limit at the
 // latest.
+//
+// The clocks that would end a young sweep are wrong by more than the limit of ten minutes, but by less than that hour,
+// ClocksApart: beyond it they are believed. Those that would keep an old one going may be wrong by any time.
 func TestAgeIsTheStores(t *testing.T) {
 	const limit = 10 * time.Minute
 	for _, tc := range []struct {
@@ -43,13 +46,17 @@ func TestAgeIsTheStores(t *testing.T) {
 }
 
 // TestUnsaved: a training may go unsaved for a tenth of the time that it had trained at its last save, and for a minute
-// at most. If saving takes long, it goes unsaved for 50 times that, or for 12 times that in its first minute.
+// at most, which this test sets. If saving takes so long that 50 times that, or in the first minute 12 times that, is
+// more, it goes unsaved for that.
 func TestUnsaved(t *testing.T) {
 	for _, tc := range []struct{ trained, took, want time.Duration }{
-		{0, 0, 0}, {0, 100 * time.Millisecond, 1200 * time.Millisecond}, {10 * time.Second, 0, time.Second},
-		{30 * time.Second, 100 * time.Millisecond, 3 * time.Second},
-		{time.Minute, 200 * time.Millisecond, 10 * time.Second}, {time.Hour, 0, time.Minute},
-		{time.Hour, 2 * time.Second, 100 * time.Second},
+		{0, 0, 0},
+		{0, 100 * time.Millisecond, 1200 * time.Millisecond},        // 12 times the save
+		{10 * time.Second, 0, time.Second},                          // a tenth
+		{30 * time.Second, 100 * time.Millisecond, 3 * time.Second}, // a tenth; 12 times the save are 1.2 s
+		{time.Minute, 200 * time.Millisecond, 10 * time.Second},     // 50 times the save; a tenth is 6 s
+		{time.Hour, 0, time.Minute},                                 // a minute at most; a tenth is 6 min
+		{time.Hour, 2 * time.Second, 100 * time.Second},             // 50 times the save, despite the minute
 	} {
 		if got := Unsaved(tc.trained, time.Minute, tc.took); got != tc.want {
 			t.Errorf("after %s of training and a save of %s: %s unsaved, want %s", tc.trained, tc.took, got, tc.want)
@@ -161,7 +168,7 @@ func TestALaterStageComesToNoRung(t *testing.T) {
 		"two later stages, both to come": {[]int{0, 1, 2}, []Trial{{Paused: true}, {}, {}}, true},
 	} {
 		s, _ := Task{Heartbeat: time.Second, Takeover: time.Minute, MaxDeaths: 5, Stages: tc.stages}.Begin()
-		s, _ = s.Next(Answer{})
+		s, _ = s.Next(Answer{}) // the sweep has not ended, so the task asks for a listing
 		_, do := s.Next(Answer{View: View{Began: at, Ended: at, Trials: tc.trials}})
 		if do.Do != AskVerdict || do.Last != tc.want {
 			t.Errorf("%s: a listing led to %+v; expected to ask for a verdict, last: %t", name, do, tc.want)

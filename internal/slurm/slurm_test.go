@@ -112,7 +112,8 @@ func job() engine.Array {
 		Retries: 2, Repeat: sweep.RetryableExitCodes(), Limit: 90 * time.Second}
 }
 
-// TestSubmit: a job of a plan is submitted once; while it runs, another plan under its name is a conflict.
+// TestSubmit: a job of a plan is submitted once. While it runs, another plan under its name is a conflict. Once it is
+// cancelled, the other plan's job is submitted, and the name's status is that of the one that runs.
 func TestSubmit(t *testing.T) {
 	c := &cluster{}
 	j := c.jobs(t)
@@ -165,7 +166,9 @@ func TestAnothersArray(t *testing.T) {
 	c.before = func(command []string) error {
 		if asked++; command[0] != "squeue" {
 			return fmt.Errorf("ran %q", command)
-		} else if asked == 6 { // after two looks at the job: its tasks have seen by then that the sweep is cancelled
+		} else if asked == 6 {
+			// Cancel asks once for this user's arrays, and then twice for each look: for this user's and for all. So
+			// two looks have found it running. Its tasks have seen by now that the sweep is cancelled.
 			c.arrays[0].state = "COMPLETED"
 		}
 		return nil
@@ -205,7 +208,7 @@ func TestTwoSubmittersOneJob(t *testing.T) {
 			}
 			_, err := j.Submit(t.Context(), job())
 			if n < at {
-				if at < 5 {
+				if at < 5 { // squeue, sbatch, squeue, scontrol
 					t.Errorf("%s: a submission ran %d commands, want at least 4 at which to disturb it", how, n)
 				}
 				break
@@ -243,7 +246,8 @@ func TestAQuickJobIsReleasedOnce(t *testing.T) {
 }
 
 // TestWhatIsNotSubmitted: a job or an option with text that a shell or Slurm would read as something else is refused
-// before any command is run. Each case changes one field of a job that is accepted.
+// before any command is run. Each case changes one field of a job that is accepted. A command that runs gives an error
+// of another kind than a refusal.
 func TestWhatIsNotSubmitted(t *testing.T) {
 	for name, change := range map[string]func(*engine.Array, *Options){
 		"name":      func(q *engine.Array, _ *Options) { q.ID = "x;rm" },
@@ -350,7 +354,7 @@ func TestCommands(t *testing.T) {
 		t.Errorf("a command's environment is\n%s(%v); want no secret, the account, and UTC", text, err)
 	}
 	if _, err := runCommand(t.Context(), nil, "scancel"); err == nil || !strings.Contains(err.Error(), "no such job") ||
-		len(err.Error()) > maxMessage+50 {
+		len(err.Error()) > maxMessage+50 { // 50 for the command's name and exit status before what it said
 		t.Errorf("a command that fails, and says much: %v; want what it said, cut", err)
 	}
 	if _, err := runCommand(t.Context(), nil, "sbatch"); !problem.Is(err, problem.Transient) {
@@ -379,8 +383,10 @@ func at(clock string) time.Time {
 	return t
 }
 
-// recorded holds what squeue of Slurm 22.05 has printed of one job each, and how that is understood. The case "a state
-// of tomorrow" is made up.
+// recorded holds what squeue of Slurm 22.05 has printed of one job each, and how that is understood. The fields are
+// array, index, state, times of submission, start and end, comment, and reason. The comment "coppice 5 ab" means five
+// tasks of plan ab; those of them that have no line are done, since Slurm forgets a task after its end. The case "a
+// state of tomorrow" is made up.
 var recorded = map[string]struct {
 	out  string
 	want engine.JobStatus
@@ -436,18 +442,18 @@ func TestStatus(t *testing.T) {
 // sbatch prints, which is the number of the array, and in a cluster with a name also a semicolon and that name.
 func TestDamagedLines(t *testing.T) {
 	for _, line := range []string{
-		"x|0|PENDING|N/A|N/A|N/A|coppice 1 ab|None",
-		"1|1|PENDING|N/A|N/A|N/A|coppice 1 ab|None",
-		"1|-1|PENDING|N/A|N/A|N/A|coppice 1 ab|None",
-		"1|0|PENDING|yesterday|N/A|N/A|coppice 1 ab|None",
-		"1|0|PENDING|N/A|N/A|N/A|coppice 9999999 ab|None",
-		"-1|0|PENDING|N/A|N/A|N/A|coppice 1 ab|None",
+		"x|0|PENDING|N/A|N/A|N/A|coppice 1 ab|None",       // no number of an array
+		"1|1|PENDING|N/A|N/A|N/A|coppice 1 ab|None",       // task 1, where the only one is 0
+		"1|-1|PENDING|N/A|N/A|N/A|coppice 1 ab|None",      // no task
+		"1|0|PENDING|yesterday|N/A|N/A|coppice 1 ab|None", // no time
+		"1|0|PENDING|N/A|N/A|N/A|coppice 9999999 ab|None", // more tasks than maxTasks
+		"-1|0|PENDING|N/A|N/A|N/A|coppice 1 ab|None",      // an array's number is positive
 	} {
 		if all, err := parseQueue([]byte(line + "\n")); err == nil || !strings.Contains(err.Error(), "cannot read") {
 			t.Errorf("%s: read as %d arrays, %v; want an error that it cannot be read", line, len(all), err)
 		}
 	}
-	for _, text := range []string{"", "Submitted batch job 7\n", "0\n", "7 8\n", "12345678901\n"} {
+	for _, text := range []string{"", "Submitted batch job 7\n", "0\n", "7 8\n", "12345678901\n"} { // beyond 32 bits
 		if id, err := arrayID([]byte(text)); err == nil {
 			t.Errorf("sbatch printed %q: taken for %d, want an error", text, id)
 		}
@@ -509,7 +515,8 @@ func (n *node) run(t *testing.T, q engine.Array) (code int, requeued string) {
 }
 
 // TestScriptTellsTheTask: the script passes every value to the task as it is, whatever a shell would make of it. It
-// gives the task a folder on its node, and deletes that folder afterwards together with what killed tasks have left.
+// gives the task a folder on its node, and deletes that folder afterwards together with what killed tasks have left. It
+// tells the task its index (2, of newNode), its attempt (SLURM_RESTART_COUNT), its node (n1) and the folder.
 func TestScriptTellsTheTask(t *testing.T) {
 	hostile := "a'b \"$(touch $OUT/hacked)\" `touch $OUT/hacked`\n\\ ; & \u00fc"
 	q := job()
@@ -549,7 +556,8 @@ func uid(t *testing.T) string {
 
 // TestScriptRepeats: a task that ended by itself with an exit code that is worth a repetition, such as 75, is requeued,
 // but only twice, as job() says. A task to which Slurm has sent SIGTERM is not, since then Slurm decides what becomes
-// of it. The script exits with the task's code; $PPID in a task is the script.
+// of it. The script exits with the task's code: 137 is 128 + 9, of SIGKILL. $PPID in a task is the script. So "told to
+// go" and "it goes later" send the script SIGTERM, as Slurm does, and the script passes it on to the task.
 func TestScriptRepeats(t *testing.T) {
 	for name, c := range map[string]struct {
 		task, restarts string

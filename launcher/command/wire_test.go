@@ -227,7 +227,8 @@ func TestTheStagingJob(t *testing.T) {
 }
 
 // TestLocalSSDTablesAgree: for each machine type that both know, package batch allows the numbers of local SSDs that
-// the catalogue has. Otherwise the launcher would make plans that the rule refuses.
+// the catalogue has. Otherwise the launcher would make plans that the rule refuses. As both know 150 types or more,
+// the test does compare.
 func TestLocalSSDTablesAgree(t *testing.T) {
 	both := 0
 	for _, m := range machines.All() {
@@ -375,6 +376,7 @@ func TestRequests(t *testing.T) {
 	}
 	a.task.Env.File = filepath.Base(a.task.Env.File)
 	golden(t, "staging-0", a.made(a.describeTask(*a.task)), a.task.Fingerprint)
+	// One each of spot, production and the staging, and three of on-demand, which has two fallbacks.
 	if files, err := os.ReadDir(filepath.Join("testdata", "requests")); err != nil || len(files) != 6 {
 		t.Errorf("%d golden files, want 6, %v", len(files), err)
 	}

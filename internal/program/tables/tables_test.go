@@ -27,8 +27,9 @@ func printed(width int, colour bool) string {
 }
 
 // TestTablesFitTheTerminal: no line of a table is wider than the terminal. To achieve that, column names are folded,
-// then texts are wrapped, and then columns are left out, which a line below the table names. Words are never broken.
-// Without a terminal nothing of this is done.
+// then texts are wrapped, and then columns are left out, which a line below the table names: first "planned", of which
+// printed says that it is worth least, then others from the right, but not the last one, whose text is wrapped. The
+// name of a sweep is never broken. Without a terminal nothing of this is done.
 func TestTablesFitTheTerminal(t *testing.T) {
 	for width, out := range map[int]string{120: "", 80: "planned", 60: "planned, state",
 		50: "planned, state, hours of machines"} {
@@ -92,7 +93,7 @@ func TestLastColumnIsLeftOut(t *testing.T) {
 // terminal is a dumb one. On a terminal of an unknown width a table is 80 columns wide.
 func TestColour(t *testing.T) {
 	if text := printed(120, true); !strings.Contains(text, "│ \x1b[32mok\x1b[0m      │") ||
-		!strings.Contains(text, "\x1b[31mproblem\x1b[0m") || strings.Count(text, "\x1b[") != 4 {
+		!strings.Contains(text, "\x1b[31mproblem\x1b[0m") || strings.Count(text, "\x1b[") != 4 { // on and off, twice
 		t.Errorf("got %q; want ok in green, problem in red, and nothing else coloured", text)
 	}
 	for _, tc := range []struct {
@@ -110,7 +111,8 @@ func TestColour(t *testing.T) {
 }
 
 // TestColumns: in a file or a pipe a table is as wide as $COLUMNS says. Without that, or with a value that is no useful
-// width, the table has no limit: its width is 0.
+// width (7 is below the least, 40), the table has no limit: its width is 0. World's own width, 50, is that of a
+// terminal, and does not count here.
 func TestColumns(t *testing.T) {
 	for columns, want := range map[string]int{"": 0, "100": 100, "many": 0, "-3": 0, "7": 0} {
 		w := program.World{Env: envconfig.MapLookuper(map[string]string{"COLUMNS": columns}), Width: 50}
@@ -150,6 +152,7 @@ func TestEmptyColumns(t *testing.T) {
 	for _, width := range []int{0, 80} {
 		for rows, want := range map[int]string{0: "night version why", 1: "night version"} {
 			var out bytes.Buffer
+			// Column 3, why, is the one to be wrapped.
 			table := tables.Screen{Output: program.To(&out), Width: width}.Table("night", "version", "why").Wrap(3)
 			for range rows {
 				table.Row("2026-11-30", 3, "")

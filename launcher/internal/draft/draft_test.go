@@ -106,13 +106,15 @@ func TestDecisions(t *testing.T) {
 			says: []string{`{by: hash, key: "query_id", train: 0.6, valid: 0.3, test: 0.1}`,
 				"group: \"query_id\"\nencodings: {order: {by: group}}\n", "kind: regression",
 				"objective: lambdarank\nmetric: ndcg@10\n"}, not: []string{"categorical"}},
+		// 90 queries, fewer than tinyQueries (100).
 		"an order of few queries": {header: "q,a,y", rows: 900,
 			row: func(i int) string { return fmt.Sprintf("q%d,%d,%d", i/10, i, i%2) },
 			ask: Request{Label: "y", Group: "q"}, says: []string{`{by: hash, key: "q", train: 0.6, valid: 0.4}`}},
-		// Of 4,000 queries, every hundredth has a click: 40.
+		// A click is in every thousandth row, so in 40 of 4,000 queries. Only these count.
 		"an order of few queries with clicks": {header: "q,a,y", rows: 40_000,
 			row: func(i int) string { return fmt.Sprintf("q%d,%d,%d", i/10, i, max(0, i%1000-998)) },
 			ask: Request{Label: "y", Group: "q"}, says: []string{`{by: hash, key: "q", train: 0.6, valid: 0.4}`}},
+		// 4,000 queries, more than fewQueries (3,000).
 		"an order of many queries, not neighbours": {header: "q,a,y", rows: 40_000,
 			row:  func(i int) string { return fmt.Sprintf("q%d,%d,%d", i%4000, i, i%7) },
 			ask:  Request{Label: "y", Group: "q"},
@@ -122,6 +124,7 @@ func TestDecisions(t *testing.T) {
 			ask: Request{Label: "y", Group: "q", Time: "ts", Positive: "yes", Objective: "xendcg", Metric: "map@5"},
 			says: []string{`{by: time, column: "ts"`, "group: \"q\"\n", `positive: "yes"`,
 				"objective: rank_xendcg\nmetric: map@5\n"}},
+		// 400 users of five rows each.
 		"by key": {header: "user_id,y", row: func(i int) string { return fmt.Sprintf("u%d,%d", i/5, i%2) },
 			ask: Request{Label: "y"}, says: []string{`{by: hash, key: "user_id"`}},
 		"a key for each row is none": {header: "user_id,y",
@@ -198,13 +201,16 @@ func TestDecisions(t *testing.T) {
 			row: func(i int) string { return fmt.Sprintf("u%d,%d", i/5, min(1, i/1994)) },
 			ask: Request{Label: "y", Parts: splitRandom},
 			says: []string{"{by: classes, seed: 1, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}",
-				"at random, class by class (the rarest has 6 rows), as asked for"}},
+				"at random, class by class (the rarest has 6 rows), as asked for"}}, // rows 1994 to 1999
+		// 900 rows, fewer than fewRows (1,000).
 		"few rows, at random": {header: "a,y", rows: 900,
 			row:  func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
 			ask:  Request{Label: "y", Parts: splitRandom},
 			says: []string{"{by: random, seed: 1, train: 0.6, valid: 0.4}", "at random, as asked for"}},
+		// The largest machine, and maxTasks; 256 cores in fours would be 64 tasks.
 		"many cores": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
 			ask: Request{Label: "y", Cores: 256}, says: []string{"n2-highmem-128", "tasks_per_vm: 20"}},
+		// c25 is not among the 20 values (maxClasses) that a message would list, and is found nevertheless.
 		"a late positive": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,c%d", i, i%30) },
 			ask: Request{Label: "y", Positive: "c25"}, says: []string{`positive: "c25"`}},
 		"no header": {header: "1,0", row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) },
@@ -259,8 +265,8 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestRefused: what cannot be drafted is an error of kind Input or Usage that names the flag or the column, and says
-// what to do. Each table has 50 rows. So "three positive rows" are rows 47 to 49, and half of the rows are 25.
+// TestRefused: what cannot be drafted is an error of kind Input or Usage that says what is wrong, or what to do, in the
+// words of the case. Each table has 50 rows. So "three positive rows" are rows 47 to 49, and half of the rows are 25.
 func TestRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		header string
@@ -387,7 +393,8 @@ func TestClassesBeginWithRegularisation(t *testing.T) {
 }
 
 // TestParamsOfEveryTrial: parameters in a file become the sweep's params, and are not searched. The objective, the
-// metric and early stopping in it are those of the sweep. A file without says is an error of kind Input.
+// metric and early stopping in it are those of the sweep; of several metrics, the first is. If the file has every
+// parameter that would be searched, there is one trial. A file without says is an error of kind Input.
 func TestParamsOfEveryTrial(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p")
 	table := written(t, "a,y", 2000, func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) })
@@ -407,12 +414,12 @@ func TestParamsOfEveryTrial(t *testing.T) {
 		{".conf", "objective = multiclass\nmetric = multi_logloss,auc_mu\nauc_mu_weights = 0,1,2,0\nnum_class = 5\n",
 			[]string{"objective: multiclass", "metric: multi_logloss", "num_class: 5"}, nil},
 		{".yaml", "metric: []\n", []string{"metric: log_loss"}, nil},
-		{".yaml", "bagging_fraction: 0.5\n", nil, nil},
-		{".yaml", "n_jobs: 4\nnum_leavess: 3\n", nil, nil},
+		{".yaml", "bagging_fraction: 0.5\n", nil, nil},     // without bagging_freq it would do nothing
+		{".yaml", "n_jobs: 4\nnum_leavess: 3\n", nil, nil}, // misspelled
 	} {
 		must.Do(t, os.WriteFile(file+c.suffix, []byte(c.text), 0o600))
 		source := table
-		if strings.Contains(c.text, "num_class") {
+		if strings.Contains(c.text, "num_class") { // that is 5, as grades has labels from 0 to 4
 			source = grades
 		}
 		d, err := Make(t.Context(), Request{Sources: []string{source}, Label: "y", ParamsFile: file + c.suffix,
@@ -536,7 +543,8 @@ func TestGuessesOfColumns(t *testing.T) {
 }
 
 // TestLabelsWithMarks: a label may be numbers with marks, as a feature may. If its texts could be read in two ways, the
-// error asks for the format.
+// error asks for the format: 100,125 may be 100125 or 100.125. Without an error, what was found says that a number is
+// predicted.
 func TestLabelsWithMarks(t *testing.T) {
 	for text, want := range map[string]string{"$%d.50": "a number is predicted", "%d,5": "a number is predicted",
 		"1%02d,125": "numbers or numbers with a decimal comma, which no value tells"} {

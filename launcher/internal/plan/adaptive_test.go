@@ -158,6 +158,8 @@ func TestWarmStart(t *testing.T) {
 	if got, want := sources(p), "fixed 2, warm 3, portfolio 5, auto 10"; got != want {
 		t.Fatalf("trials are from %s, want %s", got, want)
 	}
+	// First the best of each night, the newest night first, then the second best. Night 2's second, trial 2, has the
+	// parameters of night 3's best, so it is left out. Trials 0 and 1 are the fixed ones.
 	for i, want := range []float64{100, 77, 50} {
 		if trial := p.Trials[2+i]; trial.Params["num_leaves"] != want || !strings.Contains(trial.Reason, "night-") {
 			t.Errorf("trial %d has %v leaves because %q; want %v, and the night named", trial.Number,
@@ -166,7 +168,8 @@ func TestWarmStart(t *testing.T) {
 	}
 	notes := strings.Join(p.Notes, "\n")
 	for _, want := range []string{"2 results of night-3, on clicks@0123456789abcde3",
-		"trial 2 is number 1 of night-3, with 0.9", "3 of 20 trials start from an earlier winner, 15 are new"} {
+		"trial 2 is number 1 of night-3, with 0.9",
+		"3 of 20 trials start from an earlier winner, 15 are new"} { // without the 2 fixed ones
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes do not say %q:\n%s", want, notes)
 		}
@@ -397,7 +400,9 @@ func TestSetsOfColumns(t *testing.T) {
 // TestSetsOfColumnsRefused: each search.features that is impossible on its dataset is refused with an error (the key)
 // of kind input. That of nine subsets, of which there are only four, is planned, and the key is in a note.
 //
-// A forward selection among 45 groups takes 1 + 45 + 44 + ... + 2 = 1,035 trials, more than the 1,000 that may be open.
+// A forward selection among 45 groups takes 1 + 45 + 44 + ... + 2 = 1,035 trials, more than the 1,000 that may be open:
+// one with all groups, and at each step one for each group that is left, until one group is. As each column is a group,
+// there is no trial without any.
 // Of 400 columns with names of 250 bytes, each of 401 trials ignores nearly all: that is 40 MB of names, and 16 MiB are
 // allowed.
 func TestSetsOfColumnsRefused(t *testing.T) {

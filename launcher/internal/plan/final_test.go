@@ -143,7 +143,8 @@ func TestFoldsBecomeTrials(t *testing.T) {
 }
 
 // TestFoldsThatTheDatasetDoesNotHave: folds by group, by time or at random are refused if the dataset was not staged
-// for them; the error says how to stage it. Forward validation of a dataset that is divided by time is planned.
+// for them; the error says how to stage it. Forward validation of a dataset that is divided by time is planned, with
+// four rounds for five folds, since before the first fold there is nothing to train on.
 func TestFoldsThatTheDatasetDoesNotHave(t *testing.T) {
 	order := func(by string) func(*dataset.Manifest) {
 		return func(m *dataset.Manifest) {
@@ -324,9 +325,10 @@ func TestBagIsRefused(t *testing.T) {
 }
 
 // TestBagByDefault: a table of 40,000 rows gets a bag of five models by default. It gets none if its rows are divided
-// by time, if its statistics of ids have seen every fold, if its negatives are sampled, or if the spec bounds the cost
-// of a prediction. A bag that the spec asks for is refused for the table's reasons, and made despite a bound on the
-// cost.
+// by time, or if the spec bounds the cost of a prediction, asks for a bag of one or takes no final training; a large
+// table gets none either. A bag that the spec asks for is made despite a bound on the cost. It is refused if the rows
+// are divided by time, if the statistics of ids have seen every fold, or if the negatives are sampled. A note tells of
+// each bag, and only of bags.
 func TestBagByDefault(t *testing.T) {
 	small := func(edit func(*dataset.Manifest)) *dataset.Manifest {
 		m := manifest(all...)
@@ -370,7 +372,8 @@ func TestBagByDefault(t *testing.T) {
 		case err != nil:
 			t.Errorf("%s%s: got error %v; want none", tc.lines, tc.require, err)
 		case p.Spec.Bag() != tc.bag || strings.Contains(strings.Join(p.Notes, "\n"), "ensemble: ") != (tc.bag > 1):
-			t.Errorf("%s%s: a bag of %d, want %d; notes %q", tc.lines, tc.require, p.Spec.Bag(), tc.bag, p.Notes)
+			t.Errorf("%s%s: a bag of %d, want %d, and a note of it if it is above 1; notes %q", tc.lines, tc.require,
+				p.Spec.Bag(), tc.bag, p.Notes)
 		}
 	}
 }

@@ -134,6 +134,7 @@ func TestBuild(t *testing.T) {
 			t.Errorf("trial %d: learning_rate %v, want %v", i, got, want)
 		}
 	}
+	// Trial 3 is not listed in the spec: it is drawn.
 	names := slices.Sorted(maps.Keys(p.Trials[3].Params))
 	known := gbt.ParamNames()
 	slices.Sort(known)
@@ -172,8 +173,9 @@ func TestColumnsToTrainWithout(t *testing.T) {
 			t.Errorf("%v breaks the constraint, want 16 leaves without f7", trial.Params)
 		}
 	}
-	// Two of the three fixed ones are the same. Of the six random ones, 15 or 16 leaves with each of three lists, the
-	// constraint leaves out 15 leaves without f7. "name:f7" is the choice 7, a column's number.
+	// Two of the three fixed ones are the same, f0 and f1; the other one has no list. Of the six random ones, 15 or 16
+	// leaves with each of three lists ("", f3, f7), the constraint leaves out 15 leaves without f7. So no list comes
+	// 1 + 2 times. "name:f7" is the choice 7, a column's number.
 	if want := map[string]int{"": 3, "name:f0,f1": 1, "name:f3": 2, "name:f7": 1}; !maps.Equal(count, want) ||
 		p.Skipped < 1 {
 		t.Errorf("trials ignore these lists: %v, want %v; %d were left out as repetitions, want at least 1", count,
@@ -284,8 +286,10 @@ func TestSizing(t *testing.T) {
 		"asked for more than Batch runs": {[]string{"trials: 8", "trials: 50", "n2-highmem-64}",
 			"n2-highmem-64, threads_per_task: 1, tasks_per_vm: 21}"}, 0, 0, "",
 			"machine.tasks_per_vm is 21, but Batch runs at most 20 tasks on a VM"},
+		// 8 GiB, less than the dataset.
 		"too small": {[]string{"n2-highmem-64}", "n2-standard-2, threads_per_task: 1}"}, 0, 0, "",
 			"no trial fits"},
+		// 32 GiB hold the dataset, but not 20 trials beside it.
 		"asked too many": {[]string{"n2-highmem-64}",
 			"n2-standard-8, threads_per_task: 1, tasks_per_vm: 20}"}, 0, 0, "", "tasks_per_vm is 20"},
 		"unknown machine": {[]string{"n2-highmem-64", "n2-highmen-64"}, 0, 0, "",
@@ -296,7 +300,7 @@ func TestSizing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := manifest(all...)
-			if name == "more than a disk" {
+			if name == "more than a disk" { // one local SSD has 375 GiB
 				m.Files[0].Bytes = 400 << 30
 			}
 			p, err := build(parse(t, tc.edits...), m)

@@ -88,13 +88,14 @@ func TestValueIsAMetric(t *testing.T) {
 		return Build(Inputs{Spec: s, Manifest: m, Job: func(sweep.ID) string { return "" }, Now: time.Unix(1, 0)})
 	}
 
-	for text, metrics := range map[string]int{
-		"metric: {value: \"label*4 - (prediction > .1 ? 1 : 0)\"}":                      6,
-		"metric: value(label*4-(prediction>0.1?1:0))":                                   6,
-		"metric: [{value: \"label*4 - (prediction > .1 ? 1 : 0)\"}, model_bytes]":       6,
-		"metric: auc\nrequire: [\"value(label*4 - (prediction > .1 ? 1 : 0)) > 0.2\"]":  6,
-		"metric: auc\ngate: {metric: \"value(label*4 - (prediction > .1 ? 1 : 0))\"}":   6,
-		"metric: {value: \"label*4 - (prediction > .1 ? 1 : 0)\"}\ngate: {margin: 0.1}": 6,
+	const metrics = 6 // the five usual ones, and then the expression
+	for _, text := range []string{
+		"metric: {value: \"label*4 - (prediction > .1 ? 1 : 0)\"}",
+		"metric: value(label*4-(prediction>0.1?1:0))",
+		"metric: [{value: \"label*4 - (prediction > .1 ? 1 : 0)\"}, model_bytes]",
+		"metric: auc\nrequire: [\"value(label*4 - (prediction > .1 ? 1 : 0)) > 0.2\"]",
+		"metric: auc\ngate: {metric: \"value(label*4 - (prediction > .1 ? 1 : 0))\"}",
+		"metric: {value: \"label*4 - (prediction > .1 ? 1 : 0)\"}\ngate: {margin: 0.1}",
 	} {
 		p, err := build(text)
 		if err != nil {
@@ -106,14 +107,15 @@ func TestValueIsAMetric(t *testing.T) {
 			t.Errorf("%s: the notes are %s; want that trials stop by log loss where another metric chooses, and only "+
 				"there", text, notes)
 		}
-		if len(p.Metrics) != metrics || p.Metrics[5] != name || p.Spec.Metric != name && p.Spec.Metric != "auc" ||
-			!p.Maximize || p.Spec.Gate != nil && p.Spec.Gate.Metric != name {
+		if len(p.Metrics) != metrics || p.Metrics[metrics-1] != name ||
+			p.Spec.Metric != name && p.Spec.Metric != "auc" || !p.Maximize ||
+			p.Spec.Gate != nil && p.Spec.Gate.Metric != name {
 			t.Errorf("%s: the plan has metric %s among %v, gate %+v; want %s as the last of %d", text, p.Spec.Metric,
 				p.Metrics, p.Spec.Gate, name, metrics)
 		}
 	}
 
-	for text, want := range map[string]string{
+	for text, want := range map[string]string{ // line 6 is the first after head
 		"metric: {value: \"label * bidd - prediction\"}": "dataset clicks has no values of \"bidd\"; list it under " +
 			"values: in its dataset.yaml",
 		"metric: {value: \"label * 4 -\"}": "6:10: \"label * 4 -\": column 11: unexpected token EOF",

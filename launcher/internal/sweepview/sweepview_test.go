@@ -84,12 +84,13 @@ func TestLook(t *testing.T) {
 		t.Errorf("midway: got %+v; want one trial done, one failed, one running, three waiting, and trial 0 the best",
 			st)
 	}
-	if left, ok := s.Left(st); !ok || left != (sweep.Range{Expected: 15}) { // 3 trials, 2 at once, 10 s each
-		t.Errorf("left %v, want 15 s and no range of one trial", left)
+	// Trials 2, 3 and 4, two at once, 10 s each as trial 0 took. The one that runs counts as a whole one.
+	if left, ok := s.Left(st); !ok || left != (sweep.Range{Expected: 15}) {
+		t.Errorf("left %v (%t), want 15 s and no range of one trial", left, ok)
 	}
 	s.Plan.Spec.Limits.Sweep = sweep.Duration(12 * time.Second)
 	if left, ok := s.Left(st); !ok || left != (sweep.Range{Expected: 12}) {
-		t.Errorf("left %v of a sweep that may take 12 s, want 12 s", left)
+		t.Errorf("left %v (%t) of a sweep that may take 12 s, want 12 s", left, ok)
 	}
 
 	// Cancelled, and concluded.
@@ -121,7 +122,7 @@ func TestWhoHoldsATrial(t *testing.T) {
 		t.Errorf("of five trials %d run, %d wait for a task, %d are paused, error %v; want 1, 2 and 1", st.Running,
 			st.Ready, st.Paused, err)
 	}
-	put(t, store, names.Claim(3, 1), sweep.Claim{})
+	put(t, store, names.Claim(3, 1), sweep.Claim{}) // trial 3's second attempt
 	if st, err := s.Look(t.Context()); err != nil || st.Running != 2 || st.Ready != 1 {
 		t.Errorf("after the promoted trial was claimed %d run and %d wait for a task, error %v; want 2 and 1",
 			st.Running, st.Ready, err)
@@ -151,9 +152,9 @@ func TestASnapshotOfFolds(t *testing.T) {
 // as it is for the aggregator. Looking does not fail because of it.
 func TestADamagedResultIsAFailedTrial(t *testing.T) {
 	for name, contents := range map[string]any{
-		"too long":         strings.Repeat("x", 17<<20),
-		"of another trial": result(&sweep.Plan{Sweep: "night-1"}, 3, 0.9),
-		"of another sweep": result(&sweep.Plan{Sweep: "night-2"}, 1, 0.9),
+		"too long":         strings.Repeat("x", 17<<20),                   // 16 MiB are allowed
+		"of another trial": result(&sweep.Plan{Sweep: "night-1"}, 3, 0.9), // in the place of trial 1's
+		"of another sweep": result(&sweep.Plan{Sweep: "night-2"}, 1, 0.9), // world's is night-1
 		"no result":        "damaged",
 	} {
 		store, p := world(t)
@@ -189,7 +190,7 @@ func TestOpen(t *testing.T) {
 		t.Errorf("opened a sweep with a damaged plan: got %v; want that kind", err)
 	}
 	put(t, store, "plans/other.json", "x")
-	put(t, store, "plans/not a sweep", "x")
+	put(t, store, "plans/not a sweep", "x") // no possible id, since that has no blanks
 	var ids []sweep.ID
 	var err error
 	for id, wrong := range sweepstore.List(t.Context(), store) {
@@ -256,15 +257,19 @@ func TestLeftOfASelection(t *testing.T) {
 }
 
 // TestTimeLeftHasARange: from five ended trials on, the time left has a range, which is as wide as their times differ.
-// Of ten trials of about ten seconds on two tasks, some have ended, which took a spread less and more in turn.
+// Of ten trials on two tasks, some have ended. These took 10 s less the spread and 10 s plus the spread in turn.
 func TestTimeLeftHasARange(t *testing.T) {
 	for _, tc := range []struct {
 		ended  int
 		spread time.Duration
 		want   sweep.Range
-	}{{4, time.Second, sweep.Range{Expected: 30}}, {5, 0, sweep.Range{Low: 25, Expected: 25, High: 25}},
-		// Two standard errors are 2 x 1.095/10 x sqrt(1/6 + 1/4) of 20 s: 2.83 s. 1.095 is sqrt(6/5) times the spread.
-		{6, time.Second, sweep.Range{Low: 17.17, Expected: 20, High: 22.83}}} {
+	}{
+		{4, time.Second, sweep.Range{Expected: 30}},          // 6 trials are left, two at once, 10 s each
+		{5, 0, sweep.Range{Low: 25, Expected: 25, High: 25}}, // 5 trials are left; equal times make no range
+		// 4 trials are left. Two standard errors are 2 x 1.095/10 x sqrt(1/6 + 1/4) of 20 s: 2.83 s. 1.095 is
+		// sqrt(6/5) times the spread.
+		{6, time.Second, sweep.Range{Low: 17.17, Expected: 20, High: 22.83}},
+	} {
 		store, p := world(t)
 		p.Trials = nil
 		for i := range 10 {
@@ -288,7 +293,7 @@ func TestTimeLeftHasARange(t *testing.T) {
 }
 
 // TestLatestIsNoOther: @latest is the newest sweep even if its plan cannot be read. An older one must not take its
-// place, since the command that names it may be cancel.
+// place, since the command that names it may be cancel. Here a-later is the newest, as its plan was written last.
 func TestLatestIsNoOther(t *testing.T) {
 	s, p := world(t)
 	put(t, s, sweep.Names("a-later").Plan(), p)
@@ -302,11 +307,12 @@ func TestLatestIsNoOther(t *testing.T) {
 	}
 }
 
-// TestAModelForASweep: if a model's name is given for a sweep's, the error names the model's three newest sweeps.
+// TestAModelForASweep: if a model's name is given for a sweep's, the error names the model's three newest sweeps. If
+// there is no model of that name either, the error says how to list sweeps.
 func TestAModelForASweep(t *testing.T) {
 	bucket := blob.Memory()
-	for _, id := range []sweep.ID{"n1", "n2", "n3", "n4"} {
-		earlier(t, bucket, id, nil, 10)
+	for _, id := range []sweep.ID{"n1", "n2", "n3", "n4"} { // n4 is the newest
+		earlier(t, bucket, id, nil, 10) // of the model ctr, as all that earlier writes
 	}
 	for name, want := range map[string]string{"ctr": "there is no sweep ctr; the newest of model ctr: n4, n3, n2",
 		"cvr": "there is no sweep cvr; `launcher status` lists them"} {
@@ -351,15 +357,17 @@ func plan(id sweep.ID) *sweep.Plan {
 	return p
 }
 
-// TestRead: Earlier returns the newest sweep first, and the best trial of each first. It leaves out sweeps of another
-// model or metric, damaged ones, tonight's own, and trials outside of the space of 4 to 40 leaves.
+// TestRead: Earlier returns the newest sweep first, and the best trial of each first, with the parameters that are
+// searched. It leaves out sweeps of another model or metric, damaged ones, tonight's own, and trials outside of the
+// space of 4 to 40 leaves. A trial's score is its number of leaves, and trials are numbered in the order given: of 10,
+// 30 and 20 leaves trial 1 is the best.
 func TestRead(t *testing.T) {
 	bucket := blob.Memory()
 	earlier(t, bucket, "zz-first", nil, 10, 30, 20)
 	earlier(t, bucket, "another-model", func(p *sweep.Plan) { p.Spec.Model = "cvr" }, 11)
 	earlier(t, bucket, "another-metric", func(p *sweep.Plan) { p.Spec.Metric = "log_loss" }, 12)
 	earlier(t, bucket, "too-large", nil, 400)
-	earlier(t, bucket, "aa-second", nil, 500, 15, 16)
+	earlier(t, bucket, "aa-second", nil, 500, 15, 16) // newer than zz-first, though before it in the alphabet
 	earlier(t, bucket, "tonight", nil, 39)
 	must.Get(bucket.Put(t.Context(), sweep.Names("damaged").Plan(), blob.Any, strings.NewReader("damaged")))(t)
 
@@ -377,15 +385,20 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadIsBounded: of thirty nights Earlier returns the ten newest.
+// TestReadIsBounded: of thirty nights, night-00 to night-29, Earlier returns the ten newest (MaxEarlier), the newest
+// first.
 func TestReadIsBounded(t *testing.T) {
 	bucket := blob.Memory()
 	for n := range 3 * sweep.MaxEarlier {
 		earlier(t, bucket, sweep.ID(fmt.Sprintf("night-%02d", n)), nil, 10)
 	}
 	found := must.Get(sweepview.Earlier(t.Context(), bucket, plan("tonight")))(t)
-	if len(found) != sweep.MaxEarlier || found[0].Sweep != "night-29" || found[9].Sweep != "night-20" {
-		t.Errorf("read %d sweeps; want the %d newest, the newest first", len(found), sweep.MaxEarlier)
+	var got []sweep.ID
+	for _, e := range found {
+		got = append(got, e.Sweep)
+	}
+	if len(got) != sweep.MaxEarlier || got[0] != "night-29" || got[len(got)-1] != "night-20" {
+		t.Errorf("read %v; want the %d from night-29 down to night-20", got, sweep.MaxEarlier)
 	}
 }
 
@@ -401,7 +414,9 @@ func TestReadMeans(t *testing.T) {
 	p.Trials = p.Folds.Expand([]sweep.Trial{{Source: "fixed", Params: sweep.Params{"num_leaves": 8.0, "seed": 1.0}},
 		{Source: "gp", Open: true}, {Source: "gp", Open: true}})
 	must.Get(sweepstore.New(bucket, p.Sweep).CreatePlan(t.Context(), *p))(t)
-	for trial, score := range []float64{0.5, 0.7, 0.8, 0.9, 0.95} { // one fold of the last configuration has not ended
+	// Trials 0 and 1 are the folds of the first configuration (mean .60), 2 and 3 those of the second (.85). Of the
+	// third only trial 4 has ended, so that it is left out although .95 would be the best.
+	for trial, score := range []float64{0.5, 0.7, 0.8, 0.9, 0.95} {
 		of := p.Trials[trial]
 		r := sweep.Result{Format: 1, Sweep: p.Sweep, Trial: trial, Status: sweep.StatusDone, Score: score,
 			Configuration: of.Configuration, Fold: of.Fold, TrainRows: 10,
@@ -422,6 +437,8 @@ func TestReadMeans(t *testing.T) {
 }
 
 // TestReadWithAllColumns: of a sweep that compares sets of columns Earlier returns only the trial with all columns.
+// With drop_one that is trial 0: trial 1 is without group a and trial 2 without group b. Trial 0 has the lowest of the
+// scores 10, 30 and 20, so it is not returned for being the best.
 func TestReadWithAllColumns(t *testing.T) {
 	bucket := blob.Memory()
 	earlier(t, bucket, "sets", func(p *sweep.Plan) {
@@ -430,12 +447,12 @@ func TestReadWithAllColumns(t *testing.T) {
 	}, 10, 30, 20)
 	found, err := sweepview.Earlier(t.Context(), bucket, plan("tonight"))
 	if err != nil || len(found) != 1 || len(found[0].Trials) != 1 || found[0].Trials[0].Trial != 0 {
-		t.Errorf("found %+v, error %v; want trial 0 of the sweep alone", found, err)
+		t.Errorf("found %+v, error %v; want trial 0 alone, the only one with all columns", found, err)
 	}
 }
 
 // TestReadNoPopulation: of population-based training Earlier returns nothing, since several configurations have trained
-// each of its models.
+// each of its models. The four trials here are two generations of a population of two, all within the space.
 func TestReadNoPopulation(t *testing.T) {
 	bucket := blob.Memory()
 	earlier(t, bucket, "bred", func(p *sweep.Plan) {
@@ -470,7 +487,8 @@ func TestNotPromoted(t *testing.T) {
 	}
 }
 
-// TestWhereLogsAre: the error about a sweep without a winner says where its tasks' logs are, for each engine.
+// TestWhereLogsAre: if the job has failed, the error about a sweep without a winner says where its tasks' logs are, for
+// each engine: Batch, the local cloud and Slurm.
 func TestWhereLogsAre(t *testing.T) {
 	err := sweepview.NoWinner(&sweep.Conclusion{Sweep: "night-1", Reason: "x"}, "task 0 failed")
 	for _, place := range []string{"Cloud Logging", "local cloud", "COPPICE_SLURM_FOLDER"} {
@@ -481,7 +499,9 @@ func TestWhereLogsAre(t *testing.T) {
 }
 
 // TestPatience: after these answers of the engine about a sweep's job, and some time later, a watcher gives up with the
-// case's message, or keeps waiting.
+// case's message, or keeps waiting. It gives up if three answers in a row say that the job is gone while a trial waits,
+// at once if the job's programs refused the plan, and otherwise if the job has been finished or gone for longer than an
+// aggregator needs: 3 minutes, or an hour once it has begun to conclude (Ending).
 func TestPatience(t *testing.T) {
 	gone, at := jobIn(engine.Gone, ""), time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	waiting := sweepview.State{Board: sweep.Board{Waiting: 1}}
@@ -491,14 +511,14 @@ func TestPatience(t *testing.T) {
 		later   time.Duration
 		says    string // empty if it keeps waiting
 	}{
-		"not yet visible":  {[]provision.SweepJob{gone, gone}, waiting, 0, ""},
-		"gone":             {[]provision.SweepJob{gone, gone, gone}, waiting, 0, "its job is gone"},
-		"there between":    {[]provision.SweepJob{gone, gone, jobIn(engine.Waiting, ""), gone}, waiting, 0, ""},
-		"there, long ago":  {[]provision.SweepJob{gone, jobIn(engine.Running, "")}, waiting, time.Hour, ""},
+		"not yet visible": {[]provision.SweepJob{gone, gone}, waiting, 0, ""},
+		"gone":            {[]provision.SweepJob{gone, gone, gone}, waiting, 0, "its job is gone"},
+		"there between":   {[]provision.SweepJob{gone, gone, jobIn(engine.Waiting, ""), gone}, waiting, 0, ""},
+		"there, long ago": {[]provision.SweepJob{gone, jobIn(engine.Running, "")}, waiting, time.Hour, ""},
+		// In sweepview.State{} no trial waits.
 		"all trials ended": {[]provision.SweepJob{gone, gone, gone}, sweepview.State{}, 0, ""},
 		"being concluded": {[]provision.SweepJob{gone, gone, gone},
-			sweepview.State{Board: waiting.Board, Ending: true}, 50 * time.Minute,
-			""},
+			sweepview.State{Board: waiting.Board, Ending: true}, 50 * time.Minute, ""},
 		"concluded too long": {[]provision.SweepJob{jobIn(engine.Done, "")},
 			sweepview.State{Ending: true}, 2 * time.Hour, "(job done)"},
 		"not concluded at all": {[]provision.SweepJob{gone, gone, gone}, sweepview.State{}, time.Hour,
@@ -527,8 +547,9 @@ func jobIn(state engine.Phase, failure string) provision.SweepJob {
 	return provision.SweepJob{JobStatus: engine.JobStatus{State: state, Failure: failure}, Finished: state.Ended()}
 }
 
-// TestWhatLookingCosts: the first look at a sweep reads each result once. The next look requests at most six objects,
-// however many trials there are, and lists each name once.
+// TestWhatLookingCosts: the first look at a sweep reads each result once: of 400 trials it requests 200 objects more
+// than of 200. The next look, after one more result, requests at most six objects, however many trials there are. For
+// twice the trials it lists twice the names, or ten more at most. All trials but the last end before the first look.
 func TestWhatLookingCosts(t *testing.T) {
 	var first, next, listed [2]int64
 	for i, trials := range []int{200, 400} {
