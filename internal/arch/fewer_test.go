@@ -35,8 +35,7 @@ func TestFewKeys(t *testing.T) {
 }
 
 // goneWords are what was taken out and must not come back, or be left behind: packages, identifiers, verbs, flags,
-// keys.
-// CHANGELOG.md, LAB.md and the table of package problem may name them.
+// keys. Only the files of tellGone may name them.
 var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`\b(EnsembleModel|FileMembers|members\.json|ensembleRanks)\b|ensemble: ?\{cost`),
 	regexp.MustCompile(`enforce-iam|keep-jobs|AllowAccount|getIamPolicy|\b(full_disk|memory_limit|foreign_messages)\b`),
