@@ -281,20 +281,16 @@ func TestNoKeysAndNobodyIsEverybody(t *testing.T) {
 var asked = map[string]struct {
 	permission, resource string
 }{
-	"gcloud logging read":                {"logging.logEntries.list", Project},
-	"gcloud batch jobs list":             {"batch.jobs.list", Project},
-	"gcloud scheduler jobs pause":        {"cloudscheduler.jobs.pause", Project},
-	"gcloud pubsub subscriptions pull":   {"pubsub.subscriptions.consume", "subscription/dead_letters"},
-	"gcloud run jobs execute":            {"run.jobs.run", "job/launcher"},
-	"gcloud monitoring dashboards list":  {"monitoring.dashboards.list", Project},
-	"gcloud scheduler jobs resume":       {"cloudscheduler.jobs.enable", Project},
-	"gcloud scheduler jobs run":          {"cloudscheduler.jobs.run", Project},
-	"gcloud auth application-default":    {"iam.serviceAccounts.getAccessToken", "account/launcher"},
-	"gcloud auth print-access-token | d": {"artifactregistry.repositories.uploadArtifacts", Images},
+	"gcloud logging read":              {"logging.logEntries.list", Project},
+	"gcloud batch jobs list":           {"batch.jobs.list", Project},
+	"gcloud scheduler jobs pause":      {"cloudscheduler.jobs.pause", Project},
+	"gcloud pubsub subscriptions pull": {"pubsub.subscriptions.consume", "subscription/dead_letters"},
+	"gcloud run jobs execute":          {"run.jobs.run", "job/launcher"},
 }
 
 // TestOperatorsMayDoWhatTheyAreAskedTo: operators have the permission for every gcloud command that docs/run.md tells
 // them to type. Those are the commands from "Every night" up to "Destroy"; the others are for owners of the project.
+// Each command there has a row in asked, and each row a command.
 func TestOperatorsMayDoWhatTheyAreAskedTo(t *testing.T) {
 	table := load(t)
 	text := must.Get(os.ReadFile("../docs/run.md"))(t)
@@ -305,10 +301,7 @@ func TestOperatorsMayDoWhatTheyAreAskedTo(t *testing.T) {
 	}
 
 	commands := regexp.MustCompile("(?m)gcloud [a-z][^`\n]*").FindAllString(run, -1)
-	if len(commands) < 6 {
-		t.Errorf("%d gcloud commands were found, expected at least 6: %q", len(commands), commands)
-	}
-	var seen []string
+	seen := map[string]bool{}
 	for _, c := range commands {
 		known := false
 		for begin, need := range asked {
@@ -316,7 +309,7 @@ func TestOperatorsMayDoWhatTheyAreAskedTo(t *testing.T) {
 				continue
 			}
 			known = true
-			seen = append(seen, begin)
+			seen[begin] = true
 			if err := table.Check("operators", need.resource, need.permission); err != nil {
 				t.Errorf("operators are asked to type %q, and may not: %v", c, err)
 			}
@@ -331,9 +324,8 @@ func TestOperatorsMayDoWhatTheyAreAskedTo(t *testing.T) {
 			t.Errorf("operators are asked to watch the dashboard: %v", err)
 		}
 	}
-	for _, begin := range []string{"gcloud logging read", "gcloud batch jobs list", "gcloud scheduler jobs pause",
-		"gcloud pubsub subscriptions pull"} {
-		if !slices.Contains(seen, begin) {
+	for begin := range asked {
+		if !seen[begin] {
 			t.Errorf("docs/run.md does not say %q any more, want it to, or the row gone", begin)
 		}
 	}

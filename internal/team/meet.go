@@ -163,9 +163,10 @@ func (w *Member) membersOf(ctx context.Context, epoch int) ([]string, error) {
 // decide waits until the members of an epoch are decided, and returns them by rank. The leader decides them itself: the
 // leader first and then the others, sorted by name, at most w.most of them.
 //
-// For the first epoch, it decides as soon as exactly the expected workers have announced themselves. If more have, or
-// in a later epoch, more may come at about the same time. Then it waits until none has come during five looks at the
-// board: a worker that is left out would only make the team begin anew. After patience() it decides in any case.
+// With fewer workers than expected, the leader waits for more until patience() is over, and then decides without them.
+// With exactly as many, it decides at once if it has not been in an epoch yet. With more, or in a later epoch, others
+// may come at about the same time: then it waits until none has come for the time of five looks at the board, since a
+// worker that is left out would only make the team begin anew. After patience() it decides in any case.
 func (w *Member) decide(ctx context.Context, epoch int) ([]string, error) {
 	name := epochFolder(epoch) + "members"
 	var known []string // on the leader: who had announced themselves when it last looked

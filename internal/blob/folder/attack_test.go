@@ -254,13 +254,16 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestEveryOrder: in whatever order the calls of two writers of one object come, exactly one of those that require the
-// same generation succeeds, writers without a condition all succeed, and the object holds what a successful writer
-// wrote. A reader between any two calls finds whole contents, and never an older version than before. All orders are
-// tried with COPPICE_FULL, else 25 random ones.
+// seen, as a condition, stands for the generation before, which oneOrder knows.
+const seen = 1
+
+// TestEveryOrder: in whatever order the calls of two writers of one object come, exactly one of two that require the
+// same generation succeeds. A writer without a condition always does; beside it, one with a condition may. The object
+// holds what a successful writer wrote. A reader between any two calls finds whole contents, and never an older version
+// than before. All orders are tried with COPPICE_FULL, else 25 random ones of each pair; 30 calls are more than both
+// writers make.
 func TestEveryOrder(t *testing.T) {
 	t.Parallel()
-	const seen = 1 // stands for the generation before, which oneOrder knows
 	for _, conds := range [][2][]blob.Generation{
 		{{blob.Absent}, {blob.Absent}}, {{blob.Absent}, {blob.Any}}, {{seen}, {seen}}, {{seen}, {blob.Any}},
 		{{blob.Any}, {blob.Any}}, {{seen}, {blob.Any, blob.Any}},
@@ -310,7 +313,7 @@ func oneOrder(t *testing.T, conds [2][]blob.Generation, order []int) (next []int
 		s := &bucket{dir: dir, opened: f}
 		go func() {
 			for _, cond := range conds[i] {
-				if cond == 1 {
+				if cond == seen {
 					cond = first.Generation
 				}
 				_, err := s.Put(t.Context(), "a", cond, strings.NewReader([]string{"zero", "one"}[i]))
