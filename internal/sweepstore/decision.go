@@ -224,7 +224,8 @@ func (t *Trials) resultOf(ctx context.Context, trial int) (*sweep.Result, error)
 }
 
 // adoptDecision adds to known the trials that a decision has seen, and the decision's own trial as running. Trials that
-// are known to have ended stay as they are, and parameters that are known are kept. Trial own is left out.
+// are known to have ended stay as they are. Of others, the decision's parameters count or, where it has none, those
+// that are known. Trial own is left out: it is to be decided.
 func adoptDecision(known map[int]sweep.Seen, own int, d *sweep.Decision) {
 	for _, s := range append(slices.Clone(d.Seen), sweep.Seen{Trial: d.Trial, Status: sweep.StatusRunning,
 		Params: d.Own}) {

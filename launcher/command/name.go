@@ -38,13 +38,15 @@ func called(w *program.World) string {
 }
 
 // rename replaces the commands in what the program prints, `launcher watch`, by how they are to be typed, `coppice
-// watch` or `bin/launcher watch`: in its errors, its pages and, unless that is JSON, its output.
+// watch` or `bin/launcher watch`: in its errors, its pages and, unless that is JSON, its output. A line may end between
+// the program's name and the verb's.
 func rename(w *program.World, as string) {
-	commands := regexp.MustCompile(`launcher(\s+(?:` + strings.Join(cli.Commands(), "|") + `)\b)`) // or at a line's end
+	commands := regexp.MustCompile(`launcher(\s+(?:` + strings.Join(cli.Commands(), "|") + `)\b)`)
 	names := replaced{commands, strings.ReplaceAll(as, "$", "$$") + "$1"}
 	page.Commands = names
 	w.Err = w.Err.Renamed(names)
-	if !slices.Contains(w.Args, "--json") { // that is data
+	asJSON := func(arg string) bool { return arg == "--json" || strings.HasPrefix(arg, "--json=") }
+	if !slices.ContainsFunc(w.Args, asJSON) { // that is data
 		w.Out = w.Out.Renamed(names)
 	}
 }

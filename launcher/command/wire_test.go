@@ -427,6 +427,7 @@ func TestCommandsAreToldAsTheyAreTyped(t *testing.T) {
 		{"fit", "launcher predict --model m; the launcher", "bin/launcher predict --model m; the launcher"},
 		{"fit", "until launcher\n    plan", "until bin/launcher\n    plan"},
 		{"--json", `{"next":"launcher predict"}`, `{"next":"launcher predict"}`},
+		{"--json=true", `{"next":"launcher predict"}`, `{"next":"launcher predict"}`},
 	} {
 		var out bytes.Buffer
 		w := program.World{Args: []string{c.args}, Out: program.To(&out), Err: program.To(&out)}

@@ -203,15 +203,7 @@ func placeError(batch *table.Batch, column string, err error) error {
 // sample. A row that does not fit into its split means that the table has changed.
 func (p *pass) dealRows(batch *table.Batch) error {
 	s := p.survey
-
-	// Forget the last batch, but keep its memory.
-	for _, part := range p.splits {
-		if part != nil {
-			part.places = part.places[:0]
-			part.targets = dataset.Targets{Label: part.targets.Label[:0], Weight: part.targets.Weight[:0],
-				Group: part.targets.Group[:0], Fold: part.targets.Fold[:0], Values: map[string][]float32{}}
-		}
-	}
+	p.forgetBatch()
 
 	// Decode the columns that have a role; column returns nil for a role that no column has.
 	column := func(place int) *dataset.Values {
@@ -281,6 +273,17 @@ func (p *pass) dealRows(batch *table.Batch) error {
 		p.sample.choose(part)
 	}
 	return nil
+}
+
+// forgetBatch empties the parts of the last batch, but keeps their memory.
+func (p *pass) forgetBatch() {
+	for _, part := range p.splits {
+		if part != nil {
+			part.places = part.places[:0]
+			part.targets = dataset.Targets{Label: part.targets.Label[:0], Weight: part.targets.Weight[:0],
+				Group: part.targets.Group[:0], Fold: part.targets.Fold[:0], Values: map[string][]float32{}}
+		}
+	}
 }
 
 // weightOf returns the weight of a row with the given label. Outside train, a negative row is heavier if sampling left

@@ -100,9 +100,9 @@ func TestNoLeakByMemory(t *testing.T) {
 	}
 }
 
-// TestLeakOfARegression: a column from which a numeric label can be computed is a leak; one that is only related to it
-// is not. The label's standard deviation is 50, and that of the noise in related is 20: it explains 50²/(50²+20²), 86
-// %, of the variance, where leakScore is 99 %.
+// TestLeakOfARegression: a column from which a numeric label can be computed is a leak; one that is only related to
+// it is not. The label's standard deviation is 50, and that of the noise in related is 20: it explains
+// 50²/(50²+20²), 86 %, of the variance, where leakScore is 99 %.
 func TestLeakOfARegression(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	csv := csvOf("y,copy,related", 3000, func(_ int) string {

@@ -374,13 +374,7 @@ func (d *Draft) chooseSplit(q Request, s *seen, classes bool) (string, error) {
 		parts = "train: 0.85, valid: 0.05, calib: 0.05, test: 0.05"
 	}
 
-	// Class by class, each part has its share of each class for certain, so that few rows make four parts, too.
-	byClasses := fmt.Sprintf("{by: classes, seed: %d, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}", max(1, q.Seed))
-	classWise := fmt.Sprintf(", class by class (the rarest has %s rows)", humanize.Comma(rarest))
-	// The label has no classes: then rarest is the number of all rows, which are divided like those of one class.
-	if rarest == s.label.present {
-		classWise = ""
-	}
+	byClasses, classWise := s.byClasses(q, rarest)
 	if random {
 		if rarest < fewOfClass {
 			d.found("split", "at random%s, as asked for", classWise)
@@ -427,6 +421,17 @@ func (d *Draft) chooseSplit(q Request, s *seen, classes bool) (string, error) {
 	}
 	d.found("split", "at random, since %s", why)
 	return fmt.Sprintf("{by: random, seed: %d, %s}", max(1, q.Seed), parts), nil
+}
+
+// byClasses returns the value of split that divides rows class by class, and how that is said. Each part then has its
+// share of each class for certain, so that few rows make four parts, too. rarest is the number of rows of the rarest
+// class or, if the label has no classes, of all rows: these are divided like those of one class, and nothing is said.
+func (s *seen) byClasses(q Request, rarest int64) (split, said string) {
+	split = fmt.Sprintf("{by: classes, seed: %d, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}", max(1, q.Seed))
+	if rarest == s.label.present {
+		return split, ""
+	}
+	return split, fmt.Sprintf(", class by class (the rarest has %s rows)", humanize.Comma(rarest))
 }
 
 // whyAtRandom says why rows are split neither by time nor by a key. times are the columns of times between which byTime
