@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"internal/dataset/cell":        2261,
 	"internal/dataset/datasettest": 190,
 	"internal/dataset/encode":      2591,
-	"internal/dataset/ingest":      5236,
+	"internal/dataset/ingest":      5239,
 	"internal/dataset/segment":     221,
 	"internal/dataset/table":       3622,
 	"internal/engine":              81,
@@ -69,7 +69,7 @@ var ceilings = map[string]int{
 	"internal/team":                1067,
 	"internal/telemetry":           158,
 	"launcher":                     7,
-	"launcher/command":             340,
+	"launcher/command":             341,
 	"launcher/internal/bill":       225,
 	"launcher/internal/clean":      469,
 	"launcher/internal/cli":        3551,
@@ -77,7 +77,7 @@ var ceilings = map[string]int{
 	"launcher/internal/console":    232,
 	"launcher/internal/doctor":     524,
 	"launcher/internal/explain":    290,
-	"launcher/internal/draft":      1349,
+	"launcher/internal/draft":      1352,
 	"launcher/internal/plan":       1262,
 	"launcher/internal/predict":    551,
 	"launcher/internal/provision":  372,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_568
+const maxLines = 89_575
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
