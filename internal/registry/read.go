@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"coppice/internal/blob"
 	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 )
@@ -351,4 +352,62 @@ func (r *Registry) ReadFile(ctx context.Context, v Version, name string) ([]byte
 		return nil, Damaged(f.Object, err)
 	}
 	return data, nil
+}
+
+// loadRecord reads and decodes an object that holds a record, and returns its generation, at, for a later replace. The
+// error for an object that does not exist wraps blob.ErrNotExist.
+func loadRecord[T any](ctx context.Context, r *Registry, object string, check func(*T) error) (v T, at blob.Generation,
+	err error) {
+	data, at, err := r.readObject(ctx, object, maxRecord)
+	if err != nil {
+		return v, 0, err
+	}
+	v, err = decode(object, data, check)
+	return v, at, err
+}
+
+// loadClaim reads which key has taken a version's number. One of another version is damage.
+func (r *Registry) loadClaim(ctx context.Context, model string, number int) (claimRecord, error) {
+	c, _, err := loadRecord(ctx, r, versionDir(model, number)+claimFile, func(c *claimRecord) error {
+		if c.Model != model || c.Number != number {
+			return fmt.Errorf("it claims version %d of %.60q", c.Number, c.Model)
+		}
+		return checkKey(c.Key)
+	})
+	return c, err
+}
+
+// loadKey returns the number that is stored under a key.
+func (r *Registry) loadKey(ctx context.Context, model, key string) (int, error) {
+	c, _, err := loadRecord(ctx, r, keyObject(model, key), func(c *claimRecord) error {
+		if c.Model != model || c.Key != key || c.Number < 1 || c.Number > maxNumber {
+			return fmt.Errorf("it says version %d of %.60q for %.60q", c.Number, c.Model, c.Key)
+		}
+		return nil
+	})
+	return c.Number, err
+}
+
+// readObject returns a whole object and its generation. The error is of kind Damaged if the object is longer than limit
+// bytes, or if its checksum stays wrong when it is read again.
+func (r *Registry) readObject(ctx context.Context, object string, limit int64) ([]byte, blob.Generation, error) {
+	data, attrs, err := blob.ReadAll(ctx, r.store, object, limit)
+	switch {
+	case problem.Is(err, problem.Damaged):
+		return nil, 0, Damaged(object, err)
+	case err != nil:
+		return nil, 0, fmt.Errorf("registry: %w", err)
+	}
+	return data, attrs.Generation, nil
+}
+
+// listNames calls each with the names under a prefix, ascending.
+func (r *Registry) listNames(ctx context.Context, prefix string, each func(object string)) error {
+	for attrs, err := range r.store.List(ctx, prefix) {
+		if err != nil {
+			return fmt.Errorf("registry: list %s: %w", strings.TrimSuffix(prefix, "/"), err)
+		}
+		each(attrs.Name)
+	}
+	return nil
 }

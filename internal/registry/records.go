@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"coppice/internal/blob"
-	"coppice/internal/problem"
 	"coppice/internal/strictjson"
 )
 
@@ -154,40 +153,6 @@ func decode[T any](object string, data []byte, check func(*T) error) (T, error) 
 	return v, nil
 }
 
-// loadRecord reads and decodes an object that holds a record, and returns its generation, at, for a later replace. The
-// error for an object that does not exist wraps blob.ErrNotExist.
-func loadRecord[T any](ctx context.Context, r *Registry, object string, check func(*T) error) (v T, at blob.Generation,
-	err error) {
-	data, at, err := r.readObject(ctx, object, maxRecord)
-	if err != nil {
-		return v, 0, err
-	}
-	v, err = decode(object, data, check)
-	return v, at, err
-}
-
-// loadClaim reads which key has taken a version's number. One of another version is damage.
-func (r *Registry) loadClaim(ctx context.Context, model string, number int) (claimRecord, error) {
-	c, _, err := loadRecord(ctx, r, versionDir(model, number)+claimFile, func(c *claimRecord) error {
-		if c.Model != model || c.Number != number {
-			return fmt.Errorf("it claims version %d of %.60q", c.Number, c.Model)
-		}
-		return checkKey(c.Key)
-	})
-	return c, err
-}
-
-// loadKey returns the number that is stored under a key.
-func (r *Registry) loadKey(ctx context.Context, model, key string) (int, error) {
-	c, _, err := loadRecord(ctx, r, keyObject(model, key), func(c *claimRecord) error {
-		if c.Model != model || c.Key != key || c.Number < 1 || c.Number > maxNumber {
-			return fmt.Errorf("it says version %d of %.60q for %.60q", c.Number, c.Model, c.Key)
-		}
-		return nil
-	})
-	return c.Number, err
-}
-
 // check returns an error if a record that was read is not that of the version, or if its files are not sorted by name
 // or not in objects where they may be.
 func (v *versionRecord) check(model string, number int) error {
@@ -270,19 +235,6 @@ func (e *eventRecord) check(model, alias string, sequence int) error {
 	return e.Event.check()
 }
 
-// readObject returns a whole object and its generation. The error is of kind Damaged if the object is longer than limit
-// bytes, or if its checksum stays wrong when it is read again.
-func (r *Registry) readObject(ctx context.Context, object string, limit int64) ([]byte, blob.Generation, error) {
-	data, attrs, err := blob.ReadAll(ctx, r.store, object, limit)
-	switch {
-	case problem.Is(err, problem.Damaged):
-		return nil, 0, Damaged(object, err)
-	case err != nil:
-		return nil, 0, fmt.Errorf("registry: %w", err)
-	}
-	return data, attrs.Generation, nil
-}
-
 // create writes a record if it does not exist; created is false, without an error, if it does.
 func (r *Registry) create(ctx context.Context, object string, record any) (created bool, err error) {
 	data, err := encode(record)
@@ -325,14 +277,3 @@ func overtaken(object string) error {
 
 // isAbsent reports whether an error means that the object does not exist.
 func isAbsent(err error) bool { return errors.Is(err, blob.ErrNotExist) }
-
-// listNames calls each with the names under a prefix, ascending.
-func (r *Registry) listNames(ctx context.Context, prefix string, each func(object string)) error {
-	for attrs, err := range r.store.List(ctx, prefix) {
-		if err != nil {
-			return fmt.Errorf("registry: list %s: %w", strings.TrimSuffix(prefix, "/"), err)
-		}
-		each(attrs.Name)
-	}
-	return nil
-}

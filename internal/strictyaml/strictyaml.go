@@ -13,11 +13,9 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
-	"slices"
+	"strconv"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/agnivade/levenshtein"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
@@ -158,22 +156,6 @@ func checkShape(file string, data []byte) error {
 	return nil
 }
 
-// Errorf returns an *Error at the value that path names, such as "search.random.num_leaves" or "search.fixed[1]". If
-// the path is not in the file (a missing required key), the error is placed at the nearest part that is.
-func (d *Document) Errorf(path, format string, args ...any) *Error {
-	n, _ := d.lookup(path)
-	if inside := pairsOf(n); len(inside) > 0 { // a mapping's own token is the colon after its first key
-		return d.at(inside[0].Key.GetToken(), fmt.Sprintf(format, args...))
-	}
-	return d.at(n.GetToken(), fmt.Sprintf(format, args...))
-}
-
-// Has reports whether the file has something at path.
-func (d *Document) Has(path string) bool {
-	_, found := d.lookup(path)
-	return found
-}
-
 // at returns an Error at a token's position.
 func (d *Document) at(t *token.Token, msg string) *Error {
 	e := &Error{File: d.file, Msg: msg}
@@ -181,38 +163,6 @@ func (d *Document) at(t *token.Token, msg string) *Error {
 		e.Line, e.Column = t.Position.Line, t.Position.Column
 	}
 	return e
-}
-
-// lookup returns the value at path, such as "search.fixed[1]", and true. If the path is not in the file, it returns the
-// value at the longest part of it that is, and false.
-func (d *Document) lookup(path string) (ast.Node, bool) {
-	node := d.root
-	for _, part := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
-		next := findChild(node, part)
-		if next == nil {
-			return node, false
-		}
-		node = next
-	}
-	return node, true
-}
-
-// findChild returns what is in a list at a number, or in a mapping under a key; nil if there is nothing.
-func findChild(n ast.Node, part string) ast.Node {
-	if seq, ok := n.(*ast.SequenceNode); ok {
-		var i int
-		if _, err := fmt.Sscanf(part, "%d", &i); err == nil && i >= 0 && i < len(seq.Values) {
-			return seq.Values[i]
-		}
-		return nil
-	}
-
-	for _, kv := range pairsOf(n) {
-		if keyText(kv) == part {
-			return kv.Value
-		}
-	}
-	return nil
 }
 
 // pairsOf returns the keys and values of a mapping; nil of anything else. The parser makes a mapping of one pair that
@@ -338,80 +288,161 @@ func listFields(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// Suggest returns a suggestion for the end of a message about an unknown word: " (did you mean \"right\"?)" with the
-// most similar of words. If none is similar, it lists them, at most maxKnown. If there are no words, it is empty. A
-// word from another tool's language (elsewhere) suggests its counterpart, whatever is similar.
-func Suggest(word string, words []string) string {
-	if len(words) == 0 {
-		return ""
+// Bare is a mapping type for which a file may also give a single value; YAMLBare returns any value of that value's
+// type.
+type Bare interface{ YAMLBare() any }
+
+// The library accepts 1.5 as a whole number (1), and reads 0x10, 010 and 8_0 by the rules of YAML 1.1, which is not
+// what the author of a spec means.
+var (
+	wholeNumber = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
+	anyNumber   = regexp.MustCompile(`^[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
+)
+
+// checkScalar returns an error if the scalar n cannot be decoded as a t without changing its value: a fraction as a
+// whole number, a number that is out of range or written in an unusual way, a quoted number, or a word as true or
+// false. What is not a scalar, and null, passes.
+func (d *Document) checkScalar(n ast.Node, t reflect.Type) error {
+	if bare, ok := reflect.Zero(t).Interface().(Bare); ok && isScalar(n) {
+		t = reflect.TypeOf(bare.YAMLBare())
 	}
-	best := Nearest(word, words)
-	for _, own := range slices.Backward(elsewhere[strings.ToLower(word)]) { // the better one comes last, and stays
-		if slices.Contains(words, own) {
-			best = own
+	if !isScalar(n) || n.Type() == ast.NullType {
+		return nil
+	}
+	text := n.GetToken().Value
+
+	switch t.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8,
+		reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		// A type such as an enumeration reads words itself.
+		if n.Type() == ast.StringType && hasOwnReader(t) && !anyNumber.MatchString(text) {
+			return nil
+		}
+		if !isNumber(n) || !wholeNumber.MatchString(text) || !fitsRange(text, t) {
+			return d.at(n.GetToken(), fmt.Sprintf("expected %s, found %s", describeType(t), describeNode(n)))
+		}
+	case reflect.Float32, reflect.Float64:
+		if !isFinite(n) {
+			return d.at(n.GetToken(), fmt.Sprintf("expected %s, found %s", describeType(t), describeNode(n)))
+		}
+	case reflect.Bool:
+		if n.Type() != ast.BoolType {
+			return d.at(n.GetToken(), fmt.Sprintf("expected %s, found %s", describeType(t), describeNode(n)))
 		}
 	}
-	if best != "" {
-		return fmt.Sprintf(" (did you mean %q?)", best)
-	}
-
-	// A wide table has thousands of columns; the first ones alphabetically serve as examples.
-	known := slices.Sorted(slices.Values(words))
-	if len(known) <= maxKnown {
-		return fmt.Sprintf(" (known: %s)", strings.Join(known, ", "))
-	}
-	return fmt.Sprintf(" (known: %s and %d more)", strings.Join(known[:maxKnown], ", "), len(known)-maxKnown)
+	return nil
 }
 
-// elsewhere has what people who come from other tools type, and the key or flag here, the better one first.
-var elsewhere = map[string][]string{"target": {"label"}, "response": {"label"}, "y": {"label"}, "class": {"label"},
-	"file": {"source", "in"}, "path": {"source", "in"}, "input": {"source", "in"}, "data": {"source", "in"},
-	"output": {"out"}, "folder": {"data", "out"}, "dir": {"data", "out"}, "directory": {"data", "out"},
-	"n_trials": {"trials"}, "num_trials": {"trials"}, "max_trials": {"trials"}, "space": {"search"},
-	"search_space": {"search"}, "categorical_feature": {"categorical"}, "cat_features": {"categorical"},
-	"ignore_column": {"drop"}, "query": {"group"}, "qid": {"group"}, "random_state": {"seed"},
-	"time_limit": {"minutes"}, "timeout": {"minutes"}, "eval_metric": {"metric"}}
-
-// maxKnown is how many words Suggest lists.
-const maxKnown = 40
-
-// maxMistyped is the longest word, in bytes, for which a similar one is looked for: the time is the product of both
-// lengths.
-const maxMistyped = 200
-
-// Nearest returns the word of words that is most similar to word, on a tie the first alphabetically, and "" if none is
-// similar enough. Similar means few edits (Levenshtein): at most a third of word's length, rounded up, and at most half
-// of it, rounded down, which counts for short words. Capitals do not matter in that.
-//
-// Lengths are those in characters. An abbreviation counts as two edits at most. Since a word of three letters may have
-// one edit only, "lear" finds learning_rate, and "lea" does not: so few letters begin too many words.
-func Nearest(word string, words []string) string {
-	if len(word) > maxMistyped {
-		return ""
+// checkAny returns an error for the first number in n that is written in an unusual way (0x10, 8_0) or is not finite.
+// It is for values whose type is decided only later.
+func (d *Document) checkAny(n ast.Node) error {
+	var found ast.Node
+	ast.Walk(visitor(func(n ast.Node) bool {
+		if found == nil && isNumber(n) && !isFinite(n) {
+			found = n
+		}
+		return found == nil
+	}), n)
+	if found != nil {
+		return d.at(found.GetToken(), fmt.Sprintf("expected a number in decimal digits, found %s", describeNode(found)))
 	}
-	sorted, length := slices.Sorted(slices.Values(words)), utf8.RuneCountInString(word)
-	best, distance := "", min(length/2, (length+2)/3)+1 // the fewest edits that are too many
-	for _, w := range sorted {
-		if len(w) > maxMistyped {
-			continue
-		}
-		n := levenshtein.ComputeDistance(strings.ToLower(word), strings.ToLower(w))
-		if begins(w, word) || begins(word, w) {
-			n = min(n, 2)
-		}
-		if n < distance {
-			best, distance = w, n
-		}
-	}
-
-	return best
+	return nil
 }
 
-// begins reports whether beginning is likely meant as an abbreviation of word: "lear" of learning_rate, but not "a" of
-// ad_format. Three letters are enough, and fewer if they are half of the word.
-func begins(word, beginning string) bool {
-	n := utf8.RuneCountInString(beginning)
-	return strings.HasPrefix(word, beginning) && (n >= 3 || 2*n >= utf8.RuneCountInString(word))
+// asWritten returns the node to decode as a t in place of n. That is n itself, except that a number becomes a text if t
+// is a string: the library would turn 010 into "8", and 1.50 into "1.5". In a list for a Bare type, the values are
+// changed in place.
+func asWritten(n ast.Node, t reflect.Type) ast.Node {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+
+	if bare, ok := reflect.Zero(t).Interface().(Bare); ok {
+		t = reflect.TypeOf(bare.YAMLBare())
+		if list, ok := n.(*ast.SequenceNode); ok {
+			for i, v := range list.Values {
+				list.Values[i] = asWritten(v, t)
+			}
+		}
+	}
+
+	if t.Kind() != reflect.String || !isNumber(n) {
+		return n
+	}
+	return ast.String(n.GetToken())
+}
+
+// fitsRange reports whether a whole number is in the range of a t.
+func fitsRange(text string, t reflect.Type) bool {
+	text = strings.TrimPrefix(text, "+")
+	var err error
+	if t.Kind() >= reflect.Uint && t.Kind() <= reflect.Uint64 {
+		_, err = strconv.ParseUint(text, 10, t.Bits())
+	} else {
+		_, err = strconv.ParseInt(text, 10, t.Bits())
+	}
+	return err == nil
+}
+
+// checkValue returns an error if a key for a field of type t has no value or an empty text. Its author meant something,
+// but it would be the same as leaving the key out. Lists, mappings, values of any type and types that read themselves
+// may be empty; of the latter not those that are whole numbers in Go, such as enumerations.
+func (d *Document) checkValue(kv *ast.MappingValueNode, t reflect.Type) error {
+	empty := kv.Value.Type() == ast.NullType
+	switch t.Kind() {
+	case reflect.Map, reflect.Slice, reflect.Struct, reflect.Interface:
+		return nil // a valid empty value, or left to the type
+	case reflect.String:
+		empty = empty || isScalar(kv.Value) && kv.Value.GetToken().Value == ""
+	}
+	if !empty || hasOwnReader(t) && t.Kind() != reflect.Int {
+		return nil
+	}
+	return d.at(kv.Key.GetToken(), fmt.Sprintf("%s has no value: give it one, or leave the key out", keyText(kv)))
+}
+
+func isScalar(n ast.Node) bool {
+	_, ok := n.(ast.ScalarNode)
+	return ok
+}
+
+// isNumber reports whether the library takes a value for a number, in whatever type.
+func isNumber(n ast.Node) bool {
+	switch n.Type() {
+	case ast.IntegerType, ast.FloatType, ast.InfinityType, ast.NanType:
+		return true
+	case ast.StringType: // the library treats 1e-3, without a point, as a text that can be converted to a number
+		return n.GetToken().Type == token.StringType && anyNumber.MatchString(n.GetToken().Value)
+	}
+	return false
+}
+
+// isFinite reports whether n is a finite number.
+func isFinite(n ast.Node) bool {
+	if !isNumber(n) || !anyNumber.MatchString(n.GetToken().Value) {
+		return false
+	}
+	_, err := strconv.ParseFloat(n.GetToken().Value, 64) // 1e999 overflows
+	return err == nil
+}
+
+// hasOwnReader reports whether a type decodes itself.
+func hasOwnReader(t reflect.Type) bool {
+	switch reflect.New(t).Interface().(type) {
+	case encoding.TextUnmarshaler, interface{ UnmarshalYAML(func(any) error) error }:
+		return true
+	}
+	return false
+}
+
+// describeNode formats a value for a message, distinguishable from the expected one.
+func describeNode(n ast.Node) string {
+	t := n.GetToken()
+	if quotes := t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType; quotes &&
+		anyNumber.MatchString(t.Value) {
+		return fmt.Sprintf("the text %q; leave the quotes out", t.Value)
+	}
+	return fmt.Sprintf("%q", t.Value)
 }
 
 // translate converts an error of the YAML library into an *Error with the file's name, the position, and words for

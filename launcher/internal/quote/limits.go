@@ -2,7 +2,6 @@ package quote
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -77,20 +76,6 @@ func (q *Estimator) checkLimits(w *work, offer *Offer) (notes []string, err erro
 	return notes, nil
 }
 
-// wholeMinutes rounds up to minutes, or from ten minutes on to tens of them.
-func wholeMinutes(seconds float64) time.Duration {
-	d, unit := time.Duration(seconds*float64(time.Second)), 10*time.Minute
-	if d < unit {
-		unit = time.Minute
-	}
-	return (d + unit - 1).Truncate(unit)
-}
-
-// exactly writes a time to the second, to be shown with a limit that is nearly as long.
-func exactly(seconds float64) string {
-	return written(time.Duration(seconds * float64(time.Second)).Round(time.Second))
-}
-
 // Hold returns an error of kind Input, which names the least budget, if the budget (USD) is below the sweep's expected
 // cost plus the reserve for stopping it in time, on its machines or on any of its fallbacks; also if one of their
 // prices is unknown. The reserve is that of the most expensive of all these machines (Quote.ReserveCost), so it is the
@@ -129,22 +114,3 @@ func Hold(quoted *sweep.Quote, machine string, budget float64) error {
 	}
 	return nil
 }
-
-// model is the word for how machines are paid.
-func model(spot bool) string {
-	if spot {
-		return "Spot"
-	}
-	return "on-demand"
-}
-
-// Priced says which machines a price is of.
-func Priced(spot bool) string {
-	if spot {
-		return "on Spot"
-	}
-	return "on demand"
-}
-
-// roundUp rounds up to cents.
-func roundUp(v float64) float64 { return math.Ceil(100*v-1e-6) / 100 }

@@ -2,6 +2,7 @@ package quote
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -65,3 +66,36 @@ func written(duration time.Duration) string {
 	}
 	return text
 }
+
+// wholeMinutes rounds up to minutes, or from ten minutes on to tens of them.
+func wholeMinutes(seconds float64) time.Duration {
+	d, unit := time.Duration(seconds*float64(time.Second)), 10*time.Minute
+	if d < unit {
+		unit = time.Minute
+	}
+	return (d + unit - 1).Truncate(unit)
+}
+
+// exactly writes a time to the second, to be shown with a limit that is nearly as long.
+func exactly(seconds float64) string {
+	return written(time.Duration(seconds * float64(time.Second)).Round(time.Second))
+}
+
+// model is the word for how machines are paid.
+func model(spot bool) string {
+	if spot {
+		return "Spot"
+	}
+	return "on-demand"
+}
+
+// Priced says which machines a price is of.
+func Priced(spot bool) string {
+	if spot {
+		return "on Spot"
+	}
+	return "on demand"
+}
+
+// roundUp rounds up to cents.
+func roundUp(v float64) float64 { return math.Ceil(100*v-1e-6) / 100 }

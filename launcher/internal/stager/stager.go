@@ -365,3 +365,111 @@ func (d Destination) Place(m *dataset.Manifest) string {
 	}
 	return strings.TrimSuffix(d.URL, "/") + "/" + strings.TrimSuffix(sweep.DatasetDir(m.Name, m.Version), "/")
 }
+
+// findStaged returns the manifest of the version that this input was staged as. It returns nil if there is none, or if
+// it is not complete.
+func (s *Stager) findStaged(ctx context.Context, d Destination, name, fingerprint string) (*dataset.Manifest, error) {
+	if d.Store != nil {
+		return d.findStagedInBucket(ctx, name, fingerprint)
+	}
+
+	var p pointer
+	text, err := os.ReadFile(d.input(name, fingerprint))
+	if err == nil {
+		err = json.Unmarshal(text, &p)
+	}
+	if err != nil {
+		return nil, nil //nolint:nilerr // without a readable pointer the input counts as new
+	}
+
+	place := filepath.Join(d.Dir, name, p.Version)
+	m, err := dataset.ReadManifest(place)
+	if err != nil {
+		return nil, nil //nolint:nilerr // the version was removed
+	}
+	if whole, err := s.holdsWhole(ctx, place, p.Version); err != nil || !whole {
+		return nil, err
+	}
+	return m, nil
+}
+
+// findStagedInBucket does the same in a bucket. It compares the sizes and checksums of all files with what the manifest
+// and the pointer say, without reading the files.
+func (d Destination) findStagedInBucket(ctx context.Context, name, fingerprint string) (*dataset.Manifest, error) {
+	p, err := readPointer(ctx, d.Store, sweep.DatasetInput(name, fingerprint))
+	if damaged(err) { // without a readable pointer the input counts as new
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	m, err := Manifest(ctx, d.Store, name, p.Version)
+	if damaged(err) {
+		return nil, nil // it was removed, or is being repaired
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	// A version with a missing or changed file is staged again.
+	for _, f := range m.Files {
+		attrs, err := d.Store.Stat(ctx, sweep.DatasetDir(name, m.Version)+f.Name)
+		if errors.Is(err, blob.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if sum, ok := p.CRC32C[f.Name]; attrs.Size != f.Bytes || ok && sum != attrs.CRC32C {
+			return nil, nil
+		}
+	}
+	return m, nil
+}
+
+// damaged reports whether an error says that an object is missing or unusable.
+func damaged(err error) bool {
+	return errors.Is(err, blob.ErrNotExist) || problem.Is(err, problem.Damaged)
+}
+
+// MakeLatest makes the version the one that the dataset's name alone refers to. In a folder there is no such pointer,
+// and it does nothing.
+func (d Destination) MakeLatest(ctx context.Context, m *dataset.Manifest) error {
+	if d.Store == nil {
+		return nil
+	}
+	if err := d.putPointer(ctx, sweep.DatasetLatest(m.Name), pointer{Format: 1, Version: m.Version}); err != nil {
+		return fmt.Errorf("make version %s the latest: %w", m.Version, err)
+	}
+	return nil
+}
+
+// putPointer writes a pointer to the bucket. It does not overwrite one of another format, which is a conflict. Any
+// other one is overwritten, also one that cannot be read.
+func (d Destination) putPointer(ctx context.Context, name string, p pointer) error {
+	if _, err := readPointer(ctx, d.Store, name); problem.Is(err, problem.Conflict) {
+		return err
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	_, err = d.Store.Put(ctx, name, blob.Any, strings.NewReader(string(text)+"\n"))
+	return err
+}
+
+// Reuse makes a version that was staged before the latest one, and keeps `launcher clean` from removing it. It returns
+// nil if the version has been removed meanwhile.
+func (d Destination) Reuse(ctx context.Context, s *Staged) (*Staged, error) {
+	if d.Store != nil {
+		err := Renew(ctx, d.Store, s.Manifest.Name+"@"+s.Manifest.Version)
+		if problem.Is(err, problem.NotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s, d.MakeLatest(ctx, s.Manifest)
+}
