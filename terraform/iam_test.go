@@ -254,7 +254,7 @@ var writes = []struct {
 		"internal/sweepstore/sweepstore.go: plan, cancellation, records of jobs and marks of what was told"},
 	{Launcher, RegistryBucket, true, "internal/registry/records.go: promote and rollback"},
 	{Task, SweepsBucket, true, "internal/sweepstore/trials.go: heartbeats and checkpoints"},
-	{Aggregator, SweepsBucket, false, "internal/sweepstore/sweepstore.go: ending, conclusion and marks of what was told"},
+	{Aggregator, SweepsBucket, false, "internal/sweepstore/sweepstore.go: ending, conclusion, marks of what was told"},
 	{Aggregator, Checkpoints, true, "internal/sweepstore/trials.go: those that remain when the sweep has ended"},
 	{Aggregator, RegistryBucket, true, "internal/registry/records.go: the champion"},
 }
