@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"coppice/internal/atomicfile"
 	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
@@ -183,13 +185,30 @@ func isFull(err error) bool {
 
 // full turns an error that says that the disk is full into one with the status 413, and returns all others as they are.
 // Clients report 413 at once, the service's own status for what is too large. A status of 500 or more they would retry
-// for a minute or longer, in which nothing frees space.
+// for a minute or longer, in which nothing frees space. RefusedSince tells of it, too.
 func (s *Server) full(err error) error {
 	if !isFull(err) {
 		return err
 	}
-	return httpjson.Errorf(http.StatusRequestEntityTooLarge, "the local cloud's disk is full: free space in %s (%v)",
-		s.opts.Dir, err)
+	text := fmt.Sprintf("the local cloud's disk is full: free space in %s, where %s are left (%v)", s.opts.Dir,
+		humanize.IBytes(free(s.opts.Dir)), err)
+	s.refused.Store(&refusal{time.Now(), text})
+	return httpjson.Errorf(http.StatusRequestEntityTooLarge, "%s", text)
+}
+
+// refusal is a write that was refused as the disk was full.
+type refusal struct {
+	at   time.Time
+	text string
+}
+
+// RefusedSince returns an error of the kind problem.Environment if a write was refused at or after a time as the disk
+// was full, with the folder, the room that is left, and what to do; nil if none was.
+func (s *Server) RefusedSince(t time.Time) error {
+	if r := s.refused.Load(); r != nil && !r.at.Before(t) {
+		return problem.New(problem.Environment, "%s", r.text)
+	}
+	return nil
 }
 
 // addBucket makes a new bucket's folder and record and adds it to the server. The lock is held.

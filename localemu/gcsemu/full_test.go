@@ -10,14 +10,17 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"cloud.google.com/go/storage"
 	"google.golang.org/api/googleapi"
 
 	"coppice/internal/must"
+	"coppice/internal/problem"
 )
 
 // fill makes the server's disk look full: the next files that it makes work, as many as files says, and all after them
@@ -41,7 +44,8 @@ func (w *world) fill(files int) *atomic.Int64 {
 }
 
 // TestFullDisk: when the disk is full, a write fails at its first attempt with status 413 and where to free space,
-// although the client would retry five times. The object stays as it was, and no file is left behind.
+// although the client would retry five times. The object stays as it was, and no file is left behind. RefusedSince has
+// it from then on.
 func TestFullDisk(t *testing.T) {
 	short, long := strings.Repeat("x", 1000), strings.Repeat("x", 1<<20)
 	for name, c := range map[string]struct {
@@ -62,11 +66,21 @@ func TestFullDisk(t *testing.T) {
 			must.Do(t, put("before"))
 			files := w.files()
 			made := w.fill(c.files)
+			began := time.Now()
+			if err := w.server.RefusedSince(began); err != nil {
+				t.Errorf("with room: %v; want no refusal", err)
+			}
 			err := put(c.text)
 			var api *googleapi.Error
 			if !errors.As(err, &api) || api.Code != http.StatusRequestEntityTooLarge ||
 				!strings.Contains(err.Error(), "disk is full: free space in "+w.server.opts.Dir) {
 				t.Errorf("writing to a full disk: got %v; want status 413 and where to free space", err)
+			}
+			// The folder is on a disk with some GiB or TiB left, or with none.
+			told := regexp.MustCompile(`where [0-9.]+ [KMGTP]?i?B are left \(.*no space left on device\)$`)
+			if err := w.server.RefusedSince(began); !problem.Is(err, problem.Environment) ||
+				!told.MatchString(err.Error()) || w.server.RefusedSince(time.Now()) != nil {
+				t.Errorf("RefusedSince: %v; want the environment's, with the bytes left, and none from now on", err)
 			}
 			if n := int(made.Load()); n != c.files+1 {
 				t.Errorf("the client made %d files; want %d, without a second attempt", n, c.files+1)

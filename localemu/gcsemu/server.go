@@ -32,6 +32,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"coppice/localemu/internal/httpjson"
 )
@@ -66,6 +67,7 @@ type Server struct {
 
 	sessions sessions
 	newFile  func() (*os.File, error) // for what is being written; a test's disk is full
+	refused  atomic.Pointer[refusal]  // the last one; nil for none
 }
 
 // Start reads the buckets in Options.Dir and starts to serve on the listener, in the background, until Close. After an

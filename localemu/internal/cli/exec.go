@@ -17,7 +17,6 @@ import (
 
 	"coppice/internal/atomicfile"
 	"coppice/internal/program"
-	"coppice/internal/sweep"
 	"coppice/localemu/internal/proc"
 	"coppice/localemu/internal/world"
 )
@@ -144,7 +143,8 @@ func accompany(s *State, w *world.World, p *proc.Process) (code int, err error) 
 			}
 
 			p.Stop(commandGrace)
-			return sweep.ExitError, fmt.Errorf("the local cloud failed, so the command was stopped: %w", err)
+			return program.ExitCode(context.Background(), err), fmt.Errorf("the local cloud failed, so the "+
+				"command was stopped: %w", err)
 
 		case sig := <-s.Signals:
 			asked++

@@ -91,7 +91,9 @@ func (as *aggregators) address() (string, error) {
 }
 
 // postAs sends a body to a path of the service, at the next aggregator in turn, with a token of the account named
-// caller ("push", "scheduler"). Any answer but a 2xx is an error.
+// caller ("push", "scheduler"). Any answer but a 2xx is an error. If calls have failed for longer than waitForRoom, in
+// each of which a write was refused as the disk was full, World.Failed delivers that: no sweep can be concluded, and
+// the aggregator has no other way to tell those who wait for it.
 func (as *aggregators) postAs(path, caller string, body []byte) error {
 	address, err := as.address()
 	if err != nil {
@@ -110,15 +112,35 @@ func (as *aggregators) postAs(path, caller string, body []byte) error {
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Content-Type", "application/json")
+	began := time.Now()
 	reply, err := as.client.Do(r)
 	if err != nil {
 		return err
 	}
 	reply.Body.Close()
+	var full error
 	if reply.StatusCode/100 != 2 {
-		return fmt.Errorf("POST %s: %s", path, reply.Status)
+		full, err = as.w.storage.RefusedSince(began), fmt.Errorf("POST %s: %s", path, reply.Status)
 	}
-	return nil
+	as.noteRoom(began, full)
+	return err
+}
+
+// waitForRoom is how long calls may fail as the disk is full: a job's end frees what its machines hold.
+const waitForRoom = 3 * time.Second
+
+// noteRoom notes whether a call that began then has ended without room (full), or else with it.
+func (as *aggregators) noteRoom(began time.Time, full error) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	switch {
+	case full == nil:
+		as.fullSince = time.Time{}
+	case as.fullSince.IsZero():
+		as.fullSince = began
+	case time.Since(as.fullSince) > waitForRoom:
+		as.fail(full)
+	}
 }
 
 // schedule calls the aggregator's /reconcile every reconcileEvery until the service is shut, as Cloud Scheduler does. A

@@ -22,6 +22,7 @@ import (
 
 	"coppice/internal/cloud/idtoken"
 	"coppice/internal/must"
+	"coppice/internal/problem"
 )
 
 // stand stands for an aggregator: an HTTP server of the test, which checks its callers' tokens as an aggregator does,
@@ -145,6 +146,32 @@ func TestTokensOfOthersAreRefused(t *testing.T) {
 		if errors.As(err, &refused) != (c.status > 0) || err != nil && refused.HTTPStatus() != c.status ||
 			(caller == c.email) != (c.status == 0) {
 			t.Errorf("%s: got the caller %q, %v; want status %d (0: accepted)", name, caller, err, c.status)
+		}
+	}
+}
+
+// TestAFullDiskEndsTheWaiting: the local cloud fails once calls of the aggregator have found the disk full for longer
+// than waitForRoom, and not before; a call that finds room begins the time anew. The error is the environment's.
+func TestAFullDiskEndsTheWaiting(t *testing.T) {
+	as := newAggregators(nil)
+	full := problem.New(problem.Environment, "no room")
+	long, now := time.Now().Add(-2*waitForRoom), time.Now()
+	for i, c := range []struct {
+		began time.Time
+		full  error
+		fails bool
+	}{{long, full, false}, {now, nil, false}, {now, full, false}, {now, full, false}, {now, nil, false},
+		{long, full, false}, {now, full, true}} {
+		as.noteRoom(c.began, c.full)
+		select {
+		case err := <-as.failed:
+			if !c.fails || !errors.Is(err, full) {
+				t.Errorf("call %d: the local cloud failed with %v, expected %t", i, err, c.fails)
+			}
+		default:
+			if c.fails {
+				t.Errorf("call %d: the local cloud goes on, expected %v", i, full)
+			}
 		}
 	}
 }

@@ -348,7 +348,8 @@ func (w *World) Data() string { return w.data }
 // Procs starts processes that do not outlive the local cloud.
 func (w *World) Procs() *proc.Set { return w.procs }
 
-// Failed delivers the error when a part of the local cloud ends that should not have.
+// Failed delivers the error when a part of the local cloud ends that should not have, or when no sweep can be concluded
+// as the disk is full.
 func (w *World) Failed() <-chan error { return w.aggregators.failed }
 
 // Close takes the local cloud down in an order in which no part loses another one that it still needs: aggregators,
@@ -398,10 +399,12 @@ type aggregators struct {
 	shut   func()
 	client http.Client
 
-	mu       sync.Mutex
-	running  []*aggregator
-	turn     int // counts requests
-	watching sync.WaitGroup
+	mu      sync.Mutex
+	running []*aggregator
+	turn    int // counts requests
+
+	fullSince time.Time // when the first of the calls began that have failed as the disk is full; zero for none
+	watching  sync.WaitGroup
 }
 
 // aggregator is one aggregator, over all its restarts.
@@ -461,6 +464,10 @@ func (as *aggregators) launch(a *aggregator) error {
 		return fmt.Errorf("aggregator log: %w", err)
 	}
 	defer log.Close() // the process has its own copy
+	// On a full disk the aggregator could not log its address, and all would wait for it: take the log's first block.
+	if _, err := log.WriteString("\n"); err != nil {
+		return fmt.Errorf("aggregator log: %w", err)
+	}
 
 	a.proc, err = as.w.procs.Start(proc.Command{
 		Path: as.w.opts.Aggregator, Name: as.w.opts.Names[AggregatorName],
@@ -517,11 +524,16 @@ func (as *aggregators) noteEnd(a *aggregator, process *proc.Process) (again bool
 	}
 
 	a.gone = true
+	as.fail(err)
+	return false
+}
+
+// fail has World.Failed deliver an error.
+func (as *aggregators) fail(err error) {
 	select {
 	case as.failed <- err:
 	default: // an error waits to be received already, and one is enough
 	}
-	return false
 }
 
 // killAll kills all aggregators with SIGKILL, as a fault of the script; noteEnd starts them again.
