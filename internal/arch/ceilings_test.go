@@ -92,11 +92,11 @@ var ceilings = map[string]int{
 	"localemu":                     7,
 	"localemu/batchemu":            1656,
 	"localemu/command":             24,
-	"localemu/gcsemu":              1249,
+	"localemu/gcsemu":              1282,
 	"localemu/internal/cli":        431,
 	"localemu/internal/httpjson":   85,
 	"localemu/internal/proc":       221,
-	"localemu/internal/world":      958,
+	"localemu/internal/world":      981,
 	"localemu/pubsubemu":           505,
 	"python/program":               114,
 	"task":                         7,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_575
+const maxLines = 89_600
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
