@@ -129,7 +129,7 @@ RACE_TESTS := TestAggregatorsOverAFoulStore TestANewAggregatorRecallsWeeksOfSwee
   TestSameModelsHoweverManyTasks TestOpenFoldsOverAFoulStore TestTheFinalTrainingOfSeveralMachines \
   TestCancelledDuringTheCopy TestTasksOfAMachineAgreeOnItsName TestSavedWhenToldToGo TestALimitWithoutAModel \
   TestWaitingForMemoryEndsWithTheSweep \
-  TestSameBytesForAnyThreads TestPoolWorksSideBySide TestPredictAllAtOnce TestATeamGoesOnWithOthers TestClassesResume \
+  TestSameBytesForAnyThreads TestPoolWorksSideBySide TestPredictAllAtOnce TestATeamGoesOnWithOthers \
   TestEveryObjectiveSameBytes \
   TestFingerprint TestParquetAndCSVEncodeAlike TestSplitByRandom TestIDsOfClasses \
   TestWorkersTrainTheSameModelAsOne TestAClosedNetwork TestExchangesOfAllSizes TestASilentWorkerIsGone \

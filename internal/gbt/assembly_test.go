@@ -461,7 +461,7 @@ func TestAddScoresEqualsRowByRow(t *testing.T) {
 				scores[r] = rng.NormFloat64()
 			}
 			want := slices.Clone(scores)
-			for _, r := range d.rowNumbers() {
+			for _, r := range usedRows(&d.Data) {
 				for _, tree := range trees {
 					want[r] += tree.LeafValue[leafOf(tree, d.Columns, r)]
 				}
@@ -476,12 +476,6 @@ func TestAddScoresEqualsRowByRow(t *testing.T) {
 			}
 		}
 	}
-}
-
-func (d *Data) rowNumbers() []uint32 {
-	rows := make([]uint32, d.Used())
-	d.rows().copy(rows, 0)
-	return rows
 }
 
 // leafOf returns the leaf that a row of a binned table reaches.

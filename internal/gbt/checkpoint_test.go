@@ -388,30 +388,33 @@ func withoutParams(t *testing.T, m *Model) string {
 	return trees
 }
 
-// TestContinuedIsWhatItWouldHaveBeen: a model of five trees that is written, read and continued by seven gets the trees
+// TestContinuedIsWhatItWouldHaveBeen: a model of five rounds that is written, read and continued by seven gets the trees
 // of an uninterrupted training of twelve, as small has, with all variants of parameters.
 func TestContinuedIsWhatItWouldHaveBeen(t *testing.T) {
 	long(t)
-	for _, regression := range []bool{false, true} {
-		d := randomTable(tableSpec{rows: 4000, numerical: 6, categorical: 2, bins: 40, missing: 0.1, weights: true,
-			regression: regression, seed: 5})
+	spec := tableSpec{rows: 4000, numerical: 6, categorical: 2, bins: 40, missing: 0.1, weights: true, seed: 5}
+	numbers := spec
+	numbers.regression = true
+	for objective, d := range map[string]*table{"binary": randomTable(spec), "regression": randomTable(numbers),
+		softmaxName: ofClasses(spec, 3)} {
 		for name, change := range variants() {
 			p := small()
-			if regression {
-				p.Objective = "regression"
+			p.Objective = objective
+			if Classes(objective) {
+				p.NumClass = 3
 			}
 			change(&p)
-			whole := mustTrain(t, &d.Data, p, Options{}).Model
+			whole := mustTrain(t, &d.Data, p, Options{})
 
 			half := p
 			half.NumIterations = 5
 			read := must.Get(ReadModel(bytes.NewReader(text(t, mustTrain(t, &d.Data, half, Options{}).Model))))(t)
 			p.NumIterations -= 5
-			got := mustTrain(t, &d.Data, p, Options{Threads: 2, Input: onBins(t, read, &d.Data)}).Model
-			if withoutParams(t, got) != withoutParams(t, whole) {
-				t.Errorf("%s, regression %t: a continued model has other trees than an uninterrupted one, want the "+
-					"same", name,
-					regression)
+			got := mustTrain(t, &d.Data, p, Options{Threads: 2, Input: onBins(t, read, &d.Data)})
+			if withoutParams(t, got.Model) != withoutParams(t, whole.Model) || got.Grown != 7 || got.Best != 12 {
+				t.Errorf("%s, %s: a continued model of %d rounds and %d more, with the trees of an uninterrupted one: "+
+					"%t; want 12, 7 and true", objective, name, got.Best, got.Grown,
+					withoutParams(t, got.Model) == withoutParams(t, whole.Model))
 			}
 		}
 	}

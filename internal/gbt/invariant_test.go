@@ -112,7 +112,7 @@ func (w *watch) checkRows(t *Tree) error {
 			return fmt.Errorf("leaf %d's rows do not ascend", i)
 		}
 		for _, r := range rows {
-			if got := w.leafOf(t, r); got != i {
+			if got := leafOf(t, w.data.Columns, r); got != i {
 				return fmt.Errorf("row %d lies in leaf %d; its bins lead to leaf %d", r, i, got)
 			}
 			if got := t.predict(w.table.row(int(r))); got != t.LeafValue[i] {
@@ -122,19 +122,6 @@ func (w *watch) checkRows(t *Tree) error {
 		}
 	}
 	return nil
-}
-
-// leafOf returns the leaf of a tree that a row reaches by its bins.
-func (w *watch) leafOf(t *Tree, row uint32) int {
-	node := 0
-	for node >= 0 {
-		if t.left[node].has(int(w.data.Columns[t.Feature[node]][row])) {
-			node = t.Left[node]
-		} else {
-			node = t.Right[node]
-		}
-	}
-	return ^node
 }
 
 // checkGradients recomputes every gradient; rounding may move it by one unit. If the bag is small, only its rows are
@@ -311,9 +298,9 @@ func (w *watch) checkSizes(t *Tree, node int) error {
 func (w *watch) checkScores(t *Tree) error {
 	want := slices.Clone(w.score)
 	for _, r := range usedRows(w.data) {
-		v := t.LeafValue[w.leafOf(t, r)]
+		v := t.LeafValue[leafOf(t, w.data.Columns, r)]
 		if len(w.trees) == 1 { // the bias was added to the tree after the scores
-			if l := w.leafOf(t, r); !near(w.raw[r]-w.score[r], v-w.Bias, 1) {
+			if l := leafOf(t, w.data.Columns, r); !near(w.raw[r]-w.score[r], v-w.Bias, 1) {
 				return fmt.Errorf("row %d of leaf %d went from %v to %v, the leaf's value is %v", r, l, w.score[r],
 					w.raw[r], v-w.Bias)
 			}
@@ -369,19 +356,8 @@ func checkHistograms(g *grower) error {
 			return fmt.Errorf("leaves %d and %d share a histogram", other, i)
 		}
 		owner[memory] = i
-		for _, f := range g.features {
-			var want [byteBins]wide
-			for _, r := range l.rows {
-				gs, hs := g.splitScorer.pack.sums(g.splitScorer.pack.word(g.histograms.kernel.gh[r]))
-				b := g.data.Columns[f][r]
-				want[b] = want[b].and(wide{gs, hs})
-			}
-			for b := range g.data.Features[f].Bins {
-				if gs, hs := l.hist.binSums(g.histograms.offset[f]+b, g.splitScorer.pack); (wide{gs, hs}) != want[b] {
-					return fmt.Errorf("leaf %d of %d rows, feature %d, bin %d: %d, %d in the histogram, %v in the rows",
-						i, len(l.rows), f, b, gs, hs, want[b])
-				}
-			}
+		if err := sameAsNaive(l.hist, g.data, l.rows, g.histograms); err != nil {
+			return fmt.Errorf("leaf %d of %d rows: %w", i, len(l.rows), err)
 		}
 	}
 	return nil

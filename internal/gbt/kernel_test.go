@@ -2,7 +2,6 @@ package gbt
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -15,23 +14,25 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"coppice/internal/must"
 )
 
-// naive returns the histogram of rows, each feature's bins from its offset on, added up with plain integers. Features
-// that are not in the list have sums of 0.
-func naive(d *Data, rows []uint32, features []int, gh []uint32, pack packing, offset []int) []wide {
-	sums := make([]wide, offset[len(offset)-1])
-	for _, r := range rows {
-		g, h := pack.sums(pack.word(gh[r]))
-		for _, f := range features {
-			i := offset[f] + int(d.Columns[f][r])
-			sums[i].g += g
-			sums[i].h += h
+// sameAsNaive returns an error unless h is the histogram of rows that plain integers give, for each of the features that
+// c has begun with. Others may have been added, too.
+func sameAsNaive(h histogram, d *Data, rows []uint32, c *histogramBuilder) error {
+	for _, f := range c.features {
+		var want [byteBins]wide
+		for _, r := range rows {
+			g, hs := c.kernel.pack.sums(c.kernel.pack.word(c.kernel.gh[r]))
+			b := d.Columns[f][r]
+			want[b] = want[b].and(wide{g, hs})
+		}
+		for b := range d.Features[f].Bins {
+			if g, hs := h.binSums(c.offset[f]+b, c.kernel.pack); (wide{g, hs}) != want[b] {
+				return fmt.Errorf("feature %d, bin %d: got %d, %d, want %v", f, b, g, hs, want[b])
+			}
 		}
 	}
-	return sums
+	return nil
 }
 
 // TestHistogramsAreExact: sums over more rows than a word holds, a third of them with the largest gradient, a third
@@ -54,10 +55,7 @@ func TestHistogramsAreExact(t *testing.T) {
 			gh[r] = rng.Uint32()
 		}
 	}
-	all := make([]uint32, d.Rows)
-	for i := range all {
-		all[i] = uint32(i)
-	}
+	all := usedRows(&d.Data)
 	var some []uint32
 	for _, r := range all {
 		if rng.IntN(9) == 0 {
@@ -86,14 +84,8 @@ func TestHistogramsAreExact(t *testing.T) {
 						c.begin(chosen, use, pack)
 						built(c, all[:500]) // to use the workspace first
 						h := built(c, rows)
-						want := naive(&d.Data, rows, chosen, use, pack, c.offset)
-						for _, f := range chosen { // others may have been added, too
-							for i := c.offset[f]; i < c.offset[f+1]; i++ {
-								if g, hs := h.binSums(i, pack); g != want[i].g || hs != want[i].h {
-									t.Fatalf("feature %d, bin %d: got %d, %d, want %d, %d", f, i-c.offset[f], g, hs,
-										want[i].g, want[i].h)
-								}
-							}
+						if err := sameAsNaive(h, &d.Data, rows, c); err != nil {
+							t.Error(err)
 						}
 					})
 				}
@@ -124,10 +116,7 @@ func TestSubtract(t *testing.T) {
 	for r := range gh {
 		gh[r] = rng.Uint32()
 	}
-	all := make([]uint32, d.Rows)
-	for i := range all {
-		all[i] = uint32(i)
-	}
+	all := usedRows(&d.Data)
 	pack := packing{hessianBits: bitsVaryingHessian}
 	for _, tc := range []struct{ parent, child int }{
 		{2*maxPackedRows + 5, maxPackedRows + 2}, // wide - wide = packed
@@ -144,10 +133,8 @@ func TestSubtract(t *testing.T) {
 			if (rest.packed != nil) != (tc.parent-tc.child <= maxPackedRows) {
 				t.Error("the larger histogram is packed or wide, want the other for its number of rows")
 			}
-			for i, want := range naive(&d.Data, all[tc.child:tc.parent], []int{0, 1, 2}, gh, pack, c.offset) {
-				if g, h := rest.binSums(i, pack); g != want.g || h != want.h {
-					t.Fatalf("bin %d: got %d, %d, want %d, %d", i, g, h, want.g, want.h)
-				}
+			if err := sameAsNaive(rest, &d.Data, all[tc.child:tc.parent], c); err != nil {
+				t.Error(err)
 			}
 		})
 	}
@@ -357,27 +344,27 @@ func TestSparseHistogramsAreExact(t *testing.T) {
 		for r := range gh {
 			gh[r] = rng.Uint32()
 		}
-		var all, some, features, few []uint32
-		for r := range uint32(d.Rows) {
-			all = append(all, r)
+		all := usedRows(&d.Data)
+		var some []uint32
+		for _, r := range all {
 			if r%7 == 3 {
 				some = append(some, r)
 			}
 		}
-		for f := range uint32(width) {
+		var features, few []int
+		for f := range width {
 			features = append(features, f)
 			if f%3 > 0 {
 				few = append(few, f)
 			}
 		}
 		for _, rows := range [][]uint32{all, some, all[50:51]} {
-			for _, chosen := range [][]uint32{features, few} {
+			for _, chosen := range [][]int{features, few} {
 				for _, threads := range []int{1, 3} {
 					t.Run(fmt.Sprintf("%d rows, %d of %d features, %d threads", len(rows), len(chosen), width, threads),
 						func(t *testing.T) {
 							c := newHistogramBuilder(&d.Data, testPool(t, threads))
-							list := ints(chosen)
-							c.begin(list, gh, packing{hessianBits: bitsVaryingHessian})
+							c.begin(chosen, gh, packing{hessianBits: bitsVaryingHessian})
 							if canPickBytes() && c.way != waySparse {
 								t.Fatalf("rows are added the way %d, want waySparse (%d)", c.way, waySparse)
 							}
@@ -385,14 +372,8 @@ func TestSparseHistogramsAreExact(t *testing.T) {
 							if f := c.findStray(); f >= 0 {
 								t.Fatalf("feature %d has stray bins, want none to have any", f)
 							}
-							want := naive(&d.Data, rows, list, gh, c.kernel.pack, c.offset)
-							for _, f := range list {
-								for i := c.offset[f]; i < c.offset[f+1]; i++ {
-									if g, hs := h.binSums(i, c.kernel.pack); g != want[i].g || hs != want[i].h {
-										t.Fatalf("feature %d, bin %d: got %d, %d, want %d, %d", f, i-c.offset[f], g, hs,
-											want[i].g, want[i].h)
-									}
-								}
+							if err := sameAsNaive(h, &d.Data, rows, c); err != nil {
+								t.Error(err)
 							}
 						})
 				}
@@ -401,51 +382,31 @@ func TestSparseHistogramsAreExact(t *testing.T) {
 	}
 }
 
-func ints(s []uint32) []int {
-	var out []int
-	for _, x := range s {
-		out = append(out, int(x))
-	}
-	return out
-}
-
-// TestSparseModelDoesNotDependOnTheWay: a model is the same whether rows are added to histograms with or without their
-// most frequent bins. Without vectors for it, both trainings add all bins.
-func TestSparseModelDoesNotDependOnTheWay(t *testing.T) {
+// TestSparseModelIsTheReferences: where rows are added to histograms without their most frequent bins, as
+// TestSparseHistogramsAreExact has it for such tables, the model is that of the slow trainer in reference_test.go.
+func TestSparseModelIsTheReferences(t *testing.T) {
 	d := sparseTable(3000, 120)
 	p := Defaults()
 	p.NumIterations, p.FeatureFraction = 5, 0.8
-	train := func(change func(*histogramBuilder)) ([]byte, way) {
-		b := must.Get(newBooster(context.Background(), &d.Data, p, Options{}, newPoolOfSize(1)))(t)
-		change(b.grow.histograms)
-		for b.stopped == "" {
-			must.Do(t, b.growRound(t.Context()))
-		}
-		var text bytes.Buffer
-		must.Get(b.result().Model.WriteTo(&text))(t)
-		return text.Bytes(), b.grow.histograms.way
-	}
-	fast, sparseWay := train(func(*histogramBuilder) {})
-	dense, denseWay := train(func(c *histogramBuilder) { clear(c.frequent.share) }) // no bin is frequent enough to skip
-	if !bytes.Equal(fast, dense) {
-		t.Error("adding only less frequent bins gives another model, want the same")
-	}
-	if (sparseWay == waySparse) != canPickBytes() || denseWay == waySparse {
-		t.Errorf("rows were added the ways %d and %d, want waySparse (%d) the first time, if the processor can, and "+
-			"another the second time", sparseWay, denseWay, waySparse)
+	want := text(t, newReference(&d.Data, p).train())
+	if got := text(t, mustTrain(t, &d.Data, p, Options{}).Model); !bytes.Equal(got, want) {
+		t.Errorf("the model is not the reference's: %s", firstDifference(got, want))
 	}
 }
 
 // TestByteThatIsNoBinIsAnError: a byte beyond its feature's bins ends the training with an ErrData, whether or not rows
-// are added to histograms without their most frequent bins.
+// are added to histograms without their most frequent bins, and even if there is no other feature whose sums could
+// reveal it.
 func TestByteThatIsNoBinIsAnError(t *testing.T) {
 	for name, d := range map[string]*table{
 		"dense":  randomTable(tableSpec{rows: 3000, numerical: 9, bins: 30, seed: 14}),
 		"sparse": sparseTable(3000, 100),
+		"alone":  randomTable(tableSpec{rows: 3000, numerical: 1, bins: 10, seed: 1}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			const row, feature = 2345, 7 // any
-			d.RowMajor[row*len(d.Features)+feature] = byte(d.Features[feature].Bins)
+			row, feature := 2345, min(7, len(d.Features)-1) // any
+			bin := byte(d.Features[feature].Bins)
+			d.RowMajor[row*len(d.Features)+feature], d.Columns[feature][row] = bin, bin
 			p := Defaults()
 			p.NumIterations = 1
 			_, err := Train(t.Context(), &d.Data, p, Options{Threads: 1})
@@ -532,22 +493,5 @@ func TestCopiesCountOnce(t *testing.T) {
 	many := p.forCopies(n)
 	if many.MinDataPerGroup != n*p.MinDataPerGroup || many.LambdaL2 != p.LambdaL2 || many.CatSmooth != p.CatSmooth {
 		t.Errorf("for %d copies: %+v, want min_data_per_group times as much and the same penalties", n, many)
-	}
-}
-
-// TestOneCopyIsNone: a table said to have one copy of its rows makes the model of one without copies; a number that
-// cannot be is refused.
-func TestOneCopyIsNone(t *testing.T) {
-	d := randomTable(tableSpec{rows: 2000, numerical: 3, categorical: 1, bins: 20, seed: 2})
-	want := text(t, mustTrain(t, &d.Data, small(), Options{}).Model)
-	d.Copies = 1
-	if !bytes.Equal(text(t, mustTrain(t, &d.Data, small(), Options{}).Model), want) {
-		t.Error("a table with Copies 1 gives another model than with 0, want the same")
-	}
-	for _, bad := range []int{-1, d.Rows + 1} {
-		d.Copies = bad
-		if _, err := Train(t.Context(), &d.Data, small(), Options{}); !errors.Is(err, ErrData) {
-			t.Errorf("%d copies: got error %v, want an ErrData", bad, err)
-		}
 	}
 }

@@ -154,36 +154,6 @@ func TestContributionsOfClasses(t *testing.T) {
 	}
 }
 
-// TestClassesContinue: a model continued on its own table is that of an uninterrupted training, and merging a model
-// with itself changes no score.
-func TestClassesContinue(t *testing.T) {
-	const k = 3
-	d := ofClasses(tableSpec{rows: 2000, numerical: 4, bins: 20, seed: 4}, k)
-	p := small()
-	p.Objective, p.NumClass, p.NumIterations = softmaxName, k, 5
-	first := mustTrain(t, &d.Data, p, Options{}).Model
-	in := must.Get(first.OnBins(d.Features))(t)
-	both := mustTrain(t, &d.Data, p, Options{Input: in})
-	p.NumIterations = 10
-	whole := mustTrain(t, &d.Data, p, Options{}).Model
-	got, _, _ := strings.Cut(string(text(t, both.Model)), "end of trees") // the parameters behind it differ
-	want, _, _ := strings.Cut(string(text(t, whole)), "end of trees")
-	if got != want || both.Grown != 5 || both.Best != 10 {
-		t.Errorf("continued for %d rounds to %d, with the trees of 10 uninterrupted rounds: %t; want 5, 10 and true",
-			both.Grown, both.Best, got == want)
-	}
-
-	twice := must.Get(Merge([]*Model{whole, whole}))(t)
-	a, b := make([]float64, k), make([]float64, k)
-	whole.PredictRow(d.row(7), a)
-	twice.PredictRow(d.row(7), b)
-	for c := range a {
-		if math.Abs(a[c]-b[c]) > 1e-12 {
-			t.Errorf("class %d: the model merged with itself predicts %v, want %v", c, b[c], a[c])
-		}
-	}
-}
-
 // TestClassSlopes: gradients are difference quotients of the softmax loss, and hessians are LightGBM's definition.
 func TestClassSlopes(t *testing.T) {
 	const k = 3
@@ -229,6 +199,24 @@ func TestClassSlopes(t *testing.T) {
 	}
 }
 
+// TestMergeOfClasses: a model of classes that is merged with itself predicts the same scores.
+func TestMergeOfClasses(t *testing.T) {
+	const k = 3
+	d := ofClasses(tableSpec{rows: 2000, numerical: 4, bins: 20, seed: 4}, k)
+	p := small()
+	p.Objective, p.NumClass = softmaxName, k
+	one := mustTrain(t, &d.Data, p, Options{}).Model
+	twice := must.Get(Merge([]*Model{one, one}))(t)
+	want, got := make([]float64, k), make([]float64, k)
+	one.PredictRow(d.row(7), want)
+	twice.PredictRow(d.row(7), got)
+	for c := range want {
+		if math.Abs(got[c]-want[c]) > 1e-12 {
+			t.Errorf("class %d: the model merged with itself predicts %v, want %v", c, got[c], want[c])
+		}
+	}
+}
+
 // TestModelsOfClassesRefused: a file whose lines disagree on the number of classes is refused, and so is one that says
 // the objective in another way than LightGBM, or has more than 1,000 classes (mostClasses).
 func TestModelsOfClassesRefused(t *testing.T) {
@@ -243,59 +231,6 @@ func TestModelsOfClassesRefused(t *testing.T) {
 	} {
 		if _, err := ReadModel(strings.NewReader(strings.Replace(good, change[0], change[1], 1))); err == nil {
 			t.Errorf("a model with %q instead of %q was read, want an error", change[1], change[0])
-		}
-	}
-}
-
-// TestClassesResume: a training of several classes that is resumed from a checkpoint of any round ends with the same
-// model, byte for byte, and passes the same scores to Eval, also if a class has no rows.
-func TestClassesResume(t *testing.T) {
-	const k = 4
-	d := ofClasses(tableSpec{rows: 1500, numerical: 4, categorical: 1, bins: 20, missing: 0.1, seed: 5}, k-1)
-	for name, change := range map[string]func(*Params){
-		"plain":      func(*Params) {},
-		"bags":       func(p *Params) { p.BaggingFreq, p.BaggingFraction = 2, 0.6 },
-		"few splits": func(p *Params) { p.MinGainToSplit, p.MinDataInLeaf = 20, 300 },
-	} {
-		p := small()
-		p.Objective, p.NumClass, p.NumIterations = softmaxName, k, 6
-		change(&p)
-		var saved []*Checkpoint
-		var scores [2][]float64 // the last ones of the whole training, and of the resumed one
-		opt := func(i int) Options {
-			return Options{Threads: 2, Valid: &d.Data, Eval: func(raw []float64) (float64, error) {
-				scores[i] = slices.Clone(raw)
-				// It falls, which is better: each round of the whole training is its best so far.
-				return 1 - float64(len(saved))/100, nil
-			}}
-		}
-		first := opt(0)
-		first.Checkpoint = func(c *Checkpoint) error {
-			data, err := c.AppendBinary(nil)
-			if err != nil {
-				return err
-			}
-			back, err := ReadCheckpoint(data)
-			saved = append(saved, back)
-			return err
-		}
-		whole := mustTrain(t, &d.Data, p, first)
-		if len(saved) == 0 {
-			t.Fatalf("%s: no checkpoint was saved, want one before each round", name)
-		}
-		for _, c := range saved {
-			next := opt(1)
-			next.Resume, next.Checkpoint = c, func(*Checkpoint) error { return nil }
-			scores[1] = nil
-			res := mustTrain(t, &d.Data, p, next)
-			if !bytes.Equal(text(t, res.Model), text(t, whole.Model)) {
-				t.Errorf("%s: resumed after round %d: another model than of the whole training, want the same", name,
-					c.Rounds())
-			}
-			if scores[1] != nil && !slices.Equal(scores[0], scores[1]) { // nil if no round was left to train
-				t.Errorf("%s: resumed after round %d, the last scores begin with %v; want %v as without a stop",
-					name, c.Rounds(), scores[1][:k], scores[0][:k])
-			}
 		}
 	}
 }

@@ -219,7 +219,7 @@ func TestModelsOfObjectivesAreReadBack(t *testing.T) {
 // TestSlopes: the derivatives of every loss are the difference quotients of the loss as LightGBM's documentation states
 // it. h is the second derivative, unless the case states what it is instead: 1 where the loss has none everywhere, and
 // for poisson LightGBM's larger one. The losses have the parameters in numbers: alpha is 0.7, poisson_max_delta_step is
-// 0.4, and tweedie_variance_power is 1.6, which gives the exponents 1 - 1.6 and 2 - 1.6.
+// 0.4, and tweedie_variance_power is 1.6, which gives the exponents 1 - 1.6 and 2 - 1.6. Rows count by their weights.
 func TestSlopes(t *testing.T) {
 	p := Defaults()
 	p.Alpha, p.PoissonMaxDeltaStep, p.TweedieVariancePower = 0.7, 0.4, 1.6
@@ -251,7 +251,7 @@ func TestSlopes(t *testing.T) {
 	} {
 		p := p
 		p.Objective = name
-		d := &Data{Rows: len(tc.y)}
+		d := &Data{Rows: len(tc.y), Weight: []float32{1, 2, 0.5}}
 		for _, y := range tc.y {
 			d.Label = append(d.Label, float32(y))
 		}
@@ -270,6 +270,8 @@ func TestSlopes(t *testing.T) {
 				if tc.h != nil {
 					wantH = tc.h(s, y)
 				}
+				w := float64(d.Weight[r])
+				wantG, wantH = w*wantG, w*wantH
 				if math.Abs(g-wantG) > 1e-5*(1+math.Abs(wantG)) || math.Abs(h-wantH) > 1e-5*(1+math.Abs(wantH)) {
 					t.Errorf("%s, label %v, score %v: got derivatives %v and %v, want %v and %v", name, y, s, g, h,
 						wantG, wantH)

@@ -1,7 +1,6 @@
 package gbt
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -77,24 +76,6 @@ func TestLightGBMsParameters(t *testing.T) {
 		if !errors.As(err, &of) || of.Name != name || !strings.Contains(err.Error(), tc.says) ||
 			problem.Of(err) != problem.Input {
 			t.Errorf("%s: %v: got %v; want an error of the input that says %q", name, tc.value, err, tc.says)
-		}
-	}
-}
-
-// TestParametersHaveOneRow: no name or alias is in the table twice. Parameters that are trained with come first, and
-// all others have a note.
-func TestParametersHaveOneRow(t *testing.T) {
-	seen := map[string]bool{}
-	for i, s := range paramTable {
-		for _, name := range append(strings.Fields(s.aliases), s.name) {
-			if seen[name] {
-				t.Errorf("%s is in the table twice, want once", name)
-			}
-			seen[name] = true
-		}
-		if (s.training != nil) != (i < len(trainedWith)) || s.training == nil && s.note == "" {
-			t.Errorf("%s: want it before those that are not trained with, or after those that are and with a note",
-				s.name)
 		}
 	}
 }
@@ -338,20 +319,6 @@ func TestExtraTreesDrawCategories(t *testing.T) {
 		if drawn := distinct(); greedy > 2 || drawn < 5 {
 			t.Errorf("max_cat_to_onehot %d: %d different roots without extra_trees and %d with it, want at most 2 "+
 				"and at least 5", onehot, greedy, drawn)
-		}
-	}
-}
-
-// TestExtraTreesDoNotDependOnTheThreads: with extra_trees, the number of threads does not change the model. Its leaves
-// are so small that without extra_trees they would be prepared before their turn.
-func TestExtraTreesDoNotDependOnTheThreads(t *testing.T) {
-	d := randomTable(tableSpec{rows: 30_000, numerical: 6, categorical: 2, bins: 60, missing: 0.1, seed: 6})
-	p := small()
-	p.ExtraTrees, p.NumLeaves, p.NumIterations = true, 200, 4
-	want := text(t, mustTrain(t, &d.Data, p, Options{Threads: 1}).Model)
-	for _, threads := range []int{2, 4} {
-		if got := text(t, mustTrain(t, &d.Data, p, Options{Threads: threads}).Model); !bytes.Equal(got, want) {
-			t.Errorf("%d threads make another model than one, want the same: %s", threads, firstDifference(got, want))
 		}
 	}
 }

@@ -272,27 +272,6 @@ func TestATeamGoesOnWithOthers(t *testing.T) {
 	}
 }
 
-// counting counts a worker's exchanges.
-type counting struct {
-	Team
-	n *int
-}
-
-func (c counting) Reduce(words []int64, bounds []int) error {
-	*c.n++
-	return c.Team.Reduce(words, bounds)
-}
-
-func (c counting) Gather(words []int64) ([]int64, error) {
-	*c.n++
-	return c.Team.Gather(words)
-}
-
-func (c counting) Broadcast(from int, words []int64) error {
-	*c.n++
-	return c.Team.Broadcast(from, words)
-}
-
 // TestExchanges: Params.Exchanges is how many more calls of Team a tree takes than one of the objective binary without
 // bags, for which Exchanges is 0. Calls for a tree are the difference between those of trainings with eight and with
 // four trees of one split, divided by four.
@@ -311,12 +290,12 @@ func TestExchanges(t *testing.T) {
 		var counts [2]int
 		for i, trees := range []int{few, many} {
 			p.NumIterations = trees
+			var team *gathering // all workers share it
 			trainTogether(t, &d.Data, p, Options{Threads: 1}, shares(nil, "equal", d.Rows, workers), -1,
-				func(w int, part *Data, _ *Options) {
-					if w == 0 {
-						part.Team = counting{part.Team, &counts[i]}
-					}
+				func(_ int, part *Data, _ *Options) {
+					team = part.Team.(seat).gathering
 				})
+			counts[i] = team.calls / workers
 		}
 		return (counts[1] - counts[0]) / (many - few)
 	}

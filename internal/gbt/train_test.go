@@ -153,50 +153,6 @@ func TestGoesOnAfterATreeWithoutSplit(t *testing.T) {
 	}
 }
 
-// TestDivergenceIsAnError: leaves that overflow end the training, instead of a model that predicts infinities.
-func TestDivergenceIsAnError(t *testing.T) {
-	d := randomTable(tableSpec{rows: 500, numerical: 3, bins: 10, regression: true, seed: 1})
-	p := small()
-	p.Objective, p.LearningRate, p.NumIterations = "regression", 50, 300
-	if _, err := Train(t.Context(), &d.Data, p, Options{}); !errors.Is(err, errDiverged) {
-		t.Errorf("training with a huge learning rate: got %v, expected %v", err, errDiverged)
-	}
-}
-
-// TestAMetricThatIsNotANumber: a metric of NaN ends the training with an error. Otherwise every later tree would count
-// as an improvement over it, and early stopping would never stop.
-func TestAMetricThatIsNotANumber(t *testing.T) {
-	d := randomTable(tableSpec{rows: 500, numerical: 3, bins: 10, seed: 2})
-	p := small()
-	p.EarlyStoppingRound = 2
-	res, err := Train(t.Context(), &d.Data, p,
-		Options{Threads: 1, Valid: &d.Data, Eval: func([]float64) (float64, error) { return math.NaN(), nil }})
-	if err == nil || !strings.Contains(err.Error(), "evaluate tree 1") {
-		t.Errorf("a training whose metric is NaN gave %+v and the error %v; want an error about tree 1", res, err)
-	}
-}
-
-// TestCancelledBeforeTheFirstTree: if ctx was cancelled before Train is called, Train returns its error, by which
-// callers recognise that they cancelled it.
-func TestCancelledBeforeTheFirstTree(t *testing.T) {
-	d := randomTable(tableSpec{rows: 500, numerical: 3, bins: 10, seed: 1})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := Train(ctx, &d.Data, small(), Options{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled before the first tree: got error %v; want context.Canceled", err)
-	}
-}
-
-// TestBinBeyondTheFeature: a byte beyond its feature's bins is an ErrData, even in a table of a single feature, where
-// no other feature's sums could reveal it.
-func TestBinBeyondTheFeature(t *testing.T) {
-	d := randomTable(tableSpec{rows: 500, numerical: 1, bins: 10, seed: 1})
-	d.RowMajor[77], d.Columns[0][77] = 200, 200
-	if _, err := Train(t.Context(), &d.Data, small(), Options{}); !errors.Is(err, ErrData) {
-		t.Errorf("a bin beyond its feature: got error %v; want ErrData", err)
-	}
-}
-
 // checkAgainstLeaves fails the test unless the Go library leaves reads the model's text and predicts want for the rows,
 // to the bit, and the model that ReadModel reads from it does, too, and has the same text.
 func checkAgainstLeaves(t *testing.T, m *Model, rows *table, want []float64) {
@@ -220,120 +176,13 @@ func checkAgainstLeaves(t *testing.T, m *Model, rows *table, want []float64) {
 	}
 }
 
-// TestTreesAddUp: in trees trained with any of the variants, counts are those of the rows that reach the leaves (unless
-// rows are drawn for each tree), nodes are the sums of their children, and the limits of the parameters hold.
-func TestTreesAddUp(t *testing.T) {
-	d := randomTable(tableSpec{rows: 70_000, numerical: 6, categorical: 2, bins: 60, missing: 0.1, seed: 3})
-	for name, change := range variants() {
-		t.Run(name, func(t *testing.T) {
-			p := small()
-			p.NumIterations = 3
-			change(&p)
-			res := mustTrain(t, &d.Data, p, Options{Threads: 2})
-			for i, tree := range res.Model.Trees {
-				checkTree(t, tree, d, &p, p.BaggingFreq == 0)
-				if tree.Leaves() > p.NumLeaves {
-					t.Errorf("tree %d has %d leaves, want at most %d", i, tree.Leaves(), p.NumLeaves)
-				}
-			}
-		})
-	}
-}
-
-// checkTree fails the test unless the tree's counts, weights, gains and depth are possible. whole says that the tree
-// was grown on all rows of d, so that the counts of its leaves are those of all rows that reach them.
-func checkTree(t *testing.T, tree *Tree, d *table, p *Params, whole bool) {
-	t.Helper()
-	must.Do(t, tree.check(len(d.Features)))
-	rows := make([]uint32, d.Rows)
-	rowSet{n: d.Rows}.copy(rows, 0)
-	tree.route(d.Columns, rows, make([]uint32, d.Rows), func(leaf int, rows []uint32) {
-		if whole && len(rows) != tree.LeafCount[leaf] {
-			t.Fatalf("leaf %d has the count %d, want %d, the rows that reach it", leaf, tree.LeafCount[leaf], len(rows))
-		}
-		if tree.LeafCount[leaf] < 1 {
-			t.Fatalf("leaf %d has the count %d, want at least 1", leaf, tree.LeafCount[leaf])
-		}
-
-		// The first tree's leaves also have the initial constant, which is below log(20): more than 1 row of 21 has
-		// either label. 0.5 is to spare.
-		if p.MaxDeltaStep > 0 && math.Abs(tree.LeafValue[leaf]) > 0.5+p.MaxDeltaStep*p.LearningRate+math.Log(20) {
-			t.Fatalf("leaf %d has the value %v, want it within max_delta_step", leaf, tree.LeafValue[leaf])
-		}
-	})
-	sum := func(child int) (int, float64) {
-		if child < 0 {
-			return tree.LeafCount[^child], tree.LeafWeight[^child]
-		}
-		return tree.InternalCount[child], tree.InternalWeight[child]
-	}
-	depth := make([]int, len(tree.Feature))
-	for node := range tree.Feature {
-		ln, lh := sum(tree.Left[node])
-		rn, rh := sum(tree.Right[node])
-		if ln+rn != tree.InternalCount[node] || math.Abs(lh+rh-tree.InternalWeight[node]) > 1e-9*(lh+rh) {
-			t.Fatalf("node %d has %d rows and hessian %v, want the sums of its children, %d and %v", node,
-				tree.InternalCount[node], tree.InternalWeight[node], ln+rn, lh+rh)
-		}
-		if lh < p.MinSumHessian*0.999 || rh < p.MinSumHessian*0.999 {
-			t.Fatalf("node %d has children with hessians %v and %v, want at least %v", node, lh, rh, p.MinSumHessian)
-		}
-		if !(tree.Gain[node] > 0) {
-			t.Fatalf("node %d has gain %v, want more than 0", node, tree.Gain[node])
-		}
-		for _, child := range []int{tree.Left[node], tree.Right[node]} {
-			if child >= 0 {
-				depth[child] = depth[node] + 1
-			}
-		}
-		if p.MaxDepth > 0 && depth[node] >= p.MaxDepth {
-			t.Fatalf("node %d is at depth %d, want less than max_depth %d", node, depth[node], p.MaxDepth)
-		}
-	}
-}
-
-// TestWeightTwoIsARowTwice: a model of rows with weight 2 predicts nearly the same (within .05) as a model of a table
-// that has each row twice. It is not the same, since gradients are rounded at random.
-func TestWeightTwoIsARowTwice(t *testing.T) {
-	d := randomTable(tableSpec{rows: 4000, numerical: 5, bins: 20, seed: 5})
-	twice := &table{Data: Data{Rows: 2 * d.Rows, Features: d.Features}}
-	for range 2 {
-		twice.Label = append(twice.Label, d.Label...)
-		twice.RowMajor = append(twice.RowMajor, d.RowMajor...)
-	}
-	for _, c := range d.Columns {
-		twice.Columns = append(twice.Columns, slices.Concat(c, c))
-	}
-	p := small()
-	p.MinDataInLeaf, p.NumIterations = 0, 8 // rows are twice as many in the second table, hessians the same in both
-	p.MinSumHessian = 5
-	once := d.Data
-	once.Weight = slices.Repeat([]float32{2}, d.Rows)
-	a, b := mustTrain(t, &once, p, Options{}), mustTrain(t, &twice.Data, p, Options{})
-	// The two round differently, so the models agree as far as 16-bit gradients do.
-	for r := range d.Rows {
-		x, y := a.Model.Predict(d.row(r)), b.Model.Predict(d.row(r))
-		if math.Abs(x-y) > 0.05 {
-			t.Fatalf("row %d is predicted %v with weight 2, want about %v as with the row twice", r, x, y)
-		}
-	}
-}
-
-// TestMissingInCategoricalAndUnseenMissing: for a row of missing values, a model trained without any predicts what the
-// library leaves predicts from its file.
-func TestMissingInCategoricalAndUnseenMissing(t *testing.T) {
+// TestUnseenMissingValues: for a row of missing values, numbers and a category, a model trained without any predicts
+// what the library leaves predicts from its file.
+func TestUnseenMissingValues(t *testing.T) {
 	d := randomTable(tableSpec{rows: 5000, numerical: 3, categorical: 1, bins: 20, seed: 7}) // no missing anywhere
-	p := small()
-	res := mustTrain(t, &d.Data, p, Options{})
-	x := slices.Clone(d.row(0))
-	for i := range x {
-		x[i] = math.NaN()
-	}
-	got := res.Model.Predict(x)
-	other := must.Get(leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewReader(text(t, res.Model))), false))(t)
-	if want := other.PredictSingle(x, 0); got != want || math.IsNaN(got) {
-		t.Errorf("a row of missing values is predicted %v, want %v as by leaves", got, want)
-	}
+	m := mustTrain(t, &d.Data, small(), Options{}).Model
+	row := &table{Data: Data{Rows: 1, Features: d.Features}, raw: slices.Repeat([]float64{math.NaN()}, 4)}
+	checkAgainstLeaves(t, m, row, []float64{m.Predict(row.raw)}) // NaN would not equal leaves' prediction
 }
 
 // TestConstantModel: a table whose only feature is constant gives a model of one tree without a split. It predicts the
@@ -371,7 +220,8 @@ func TestBadData(t *testing.T) {
 		"label 2":          func(d *table) { d.Label[3] = 2 },
 		"one class":        func(d *table) { clear(d.Label) },
 		"weight negative":  func(d *table) { d.Weight = make([]float32, d.Rows); d.Weight[1] = -1 },
-		"bin beyond":       func(d *table) { d.RowMajor[7] = 200 },
+		"copies below 0":   func(d *table) { d.Copies = -1 },
+		"copies over rows": func(d *table) { d.Copies = d.Rows + 1 },
 		"bounds unsorted":  func(d *table) { d.Features[0].Bounds[1] = -9 },
 		"bounds too few":   func(d *table) { d.Features[0].Bounds = d.Features[0].Bounds[1:] },
 		"missing not last": func(d *table) { d.Features[0].Missing = 1 },
@@ -389,29 +239,50 @@ func TestBadData(t *testing.T) {
 	}
 }
 
-// TestTrainingStopsWhenTold: a training ends with the error of its context or of OnTree. Early stopping without
-// held-out rows is refused.
-func TestTrainingStopsWhenTold(t *testing.T) {
-	d := randomTable(tableSpec{rows: 2000, numerical: 3, bins: 10, seed: 9})
-	ctx, cancel := context.WithCancel(t.Context())
-	_, err := Train(ctx, &d.Data, small(), Options{OnTree: func(p Progress) error {
-		if p.Tree == 3 {
-			cancel()
-		}
-		return nil
-	}})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("after cancelling: got error %v, want %v", err, context.Canceled)
-	}
+// TestTrainingEndsWithAnError: a training ends with the error of its context, whether it was cancelled before the first
+// tree or during it, or of OnTree. Leaves that overflow end it, instead of a model that predicts infinities. So does a
+// metric of NaN, over which every later tree would count as an improvement, so that early stopping would never stop.
+// Early stopping without held-out rows is refused.
+func TestTrainingEndsWithAnError(t *testing.T) {
+	d := randomTable(tableSpec{rows: 500, numerical: 3, bins: 10, seed: 1})
 	own := errors.New("enough")
-	if _, err := Train(t.Context(), &d.Data, small(),
-		Options{OnTree: func(Progress) error { return own }}); !errors.Is(err, own) {
-		t.Errorf("after an error from OnTree: got error %v, want that one", err)
-	}
-	p := small()
-	p.EarlyStoppingRound = 3
-	if _, err := Train(t.Context(), &d.Data, p, Options{}); err == nil {
-		t.Error("early stopping without held-out rows was accepted, want an error")
+	for name, tc := range map[string]struct {
+		change func(p *Params, o *Options, cancel func())
+		is     error // nil: any that says so
+		says   string
+	}{
+		"cancelled before": {func(_ *Params, _ *Options, cancel func()) { cancel() }, context.Canceled, ""},
+		"cancelled after tree 3": {func(_ *Params, o *Options, cancel func()) {
+			o.OnTree = func(p Progress) error {
+				if p.Tree == 3 {
+					cancel()
+				}
+				return nil
+			}
+		}, context.Canceled, ""},
+		"OnTree": {func(_ *Params, o *Options, _ func()) {
+			o.OnTree = func(Progress) error { return own }
+		}, own, ""},
+		"a huge learning rate": {func(p *Params, _ *Options, _ func()) {
+			p.Objective, p.LearningRate, p.NumIterations = "regression", 50, 300
+		}, errDiverged, ""},
+		"a metric of NaN": {func(p *Params, o *Options, _ func()) {
+			p.EarlyStoppingRound, o.Valid = 2, &d.Data
+			o.Eval = func([]float64) (float64, error) { return math.NaN(), nil }
+		}, nil, "evaluate tree 1"},
+		"nothing to stop by": {func(p *Params, _ *Options, _ func()) { p.EarlyStoppingRound = 3 }, nil,
+			"early_stopping_round"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, o := small(), Options{Threads: 1}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			tc.change(&p, &o, cancel)
+			res, err := Train(ctx, &d.Data, p, o)
+			if err == nil || tc.is != nil && !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("trained: got %+v and error %v, want %v or an error that says %q", res, err, tc.is, tc.says)
+			}
+		})
 	}
 }
 
