@@ -468,30 +468,3 @@ func TestBeginPortfolioAfterOtherSweeps(t *testing.T) {
 		t.Errorf("of 12 trials %v are listed; want 3 of the portfolio and 5 winners", n)
 	}
 }
-
-// TestNoConfigurationTwice: methods that learn try each of the 3 x 2 x 2 = 12 configurations of a small space once, one
-// at a time and three at once, and then say that none is left.
-func TestNoConfigurationTwice(t *testing.T) {
-	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP} {
-		for _, at := range []int{1, 3} {
-			s := sweep.Search{Random: map[string]sweep.Distribution{"kind": {Choice: []any{"a", "b", "c"}},
-				"on": {Choice: []any{true, false}}, "depth": {Int: []int64{3, 4}}}}
-			r := search.Ask{Search: s, Method: method, Seed: 4, Number: at}
-			tried := map[string]bool{}
-			for len(r.Known) < 12 {
-				for _, one := range next(t, r) {
-					key := fmt.Sprint(one.Params)
-					if tried[key] {
-						t.Errorf("%s, %d at once: %s is proposed twice", method, at, key)
-					}
-					tried[key] = true
-					r.Known = append(r.Known, scored(one.Trial, one.Params, float64(len(key)%3))) // ties, too
-				}
-			}
-			r.Number = 1
-			if got, err := search.Next(r); err == nil {
-				t.Errorf("%s, %d at once: after all 12 configurations comes %v; expected an error", method, at, got)
-			}
-		}
-	}
-}

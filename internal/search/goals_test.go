@@ -171,19 +171,13 @@ func TestTwoObjectives(t *testing.T) {
 			missing[method] += (1 - dominated(t, method, seed, trials)) / seeds
 		}
 	}
-	logMissing(t, missing, trials, seeds)
+	for _, method := range slices.Sorted(maps.Keys(missing)) { // the numbers that docs/LAB.md cites
+		t.Logf("of the best front's area %d trials of %s leave %.3f, mean of %d seeds", trials, method, missing[method],
+			seeds)
+	}
 	if !(missing["gp"] < 0.75*missing["random"]) {
 		t.Errorf("%d trials leave %.3v of what the best front dominates; expected gp to leave less than three "+
 			"quarters of what random does", trials, missing)
-	}
-}
-
-// logMissing prints the numbers that docs/LAB.md cites.
-func logMissing(t *testing.T, missing map[string]float64, trials, seeds int) {
-	t.Helper()
-	for _, method := range slices.Sorted(maps.Keys(missing)) {
-		t.Logf("of the best front's area %d trials of %s leave %.3f, mean of %d seeds", trials, method, missing[method],
-			seeds)
 	}
 }
 
@@ -209,9 +203,8 @@ func TestDecideForSeveralObjectives(t *testing.T) {
 	places := map[string]bool{}
 	for n := 16; n < 24; n++ {
 		s := must.Get(search.Decide(p, n, seen, nil))(t)
-		if err := search.Replay(p, &sweep.Decision{Trial: n, Own: s.Params, Source: s.Source, Reason: s.Reason,
-			Seen: seen}); err != nil {
-			t.Errorf("repeated the decision of trial %d: got error %v, want none", n, err)
+		if again, err := search.Decide(p, n, seen, nil); err != nil || !reflect.DeepEqual(again, s) {
+			t.Errorf("trial %d is decided as %+v and again as %+v (error %v), want the same", n, s, again, err)
 		}
 		if !strings.Contains(s.Reason, "; weights average_precision 0.") {
 			t.Errorf("trial %d: got the reason %q, want the weights in it", n, s.Reason)
@@ -318,17 +311,6 @@ func board(maximize bool, scores []float64, trees []int) finished {
 	return finished{p, sweep.MakeBoard(p, results)}
 }
 
-// TestTheDefaultMayWin: if the default configuration wins, the reason says that nothing else is better.
-func TestTheDefaultMayWin(t *testing.T) {
-	f := board(true, []float64{0.8, 0.75}, []int{10, 20})
-	f.plan.Trials[0].Source = search.SourceDefault
-	want := "trial 0 has the highest auc on valid, 0.8; it is the default configuration, and nothing else that may " +
-		"win is better; the runner-up is trial 1 with 0.75, behind by 0.05 (6.3 %)"
-	if s := f.pick(nil, nil); s.Reason != want {
-		t.Errorf("the default wins: %q; want %q", s.Reason, want)
-	}
-}
-
 // TestPick: the best trial that meets the requirements and is not excluded wins. Of trials with equal scores it is the
 // one with fewer trees, and then the one with the lower number. Better trials that may not win are rejected, each with
 // a reason, and the reason for the winner says by how much it leads.
@@ -342,6 +324,8 @@ func TestPick(t *testing.T) {
 	}
 	// Trial 2 has failed (-1) and trial 4 has not ended (-2). In board, the log_loss of trial i is 0.1 i.
 	five := board(true, []float64{0.7, 0.75, -1, 0.75, -2}, []int{10, 20, 0, 30, 0})
+	byDefault := board(true, []float64{0.8, 0.75}, []int{10, 20})
+	byDefault.plan.Trials[0].Source = search.SourceDefault
 	for name, tc := range map[string]struct {
 		of         finished
 		require    string
@@ -377,6 +361,12 @@ func TestPick(t *testing.T) {
 			"no trial can win: 1 done, of which 1 passed over; 0 ended without a model; 0 have not ended"},
 		"nothing done": {board(true, []float64{-1, -2, -2}, []int{0, 0, 0}), "", nil, nil, nil,
 			"no trial can win: 0 done, of which 0 passed over; 1 ended without a model; 2 have not ended"},
+		"the default": {byDefault, "", nil, []int{0, 1}, nil,
+			"trial 0 has the highest auc on valid, 0.8; it is the default configuration, and nothing else that may " +
+				"win is better; the runner-up is trial 1 with 0.75, behind by 0.05 (6.3 %)"},
+		"all excluded": {five, "", map[int]string{0: "a", 1: "b", 3: "c"}, nil,
+			[]sweep.Rejected{{Trial: 1, Reason: "b"}, {Trial: 3, Reason: "c"}, {Trial: 0, Reason: "a"}},
+			"no trial can win: 3 done, of which 3 passed over; 1 ended without a model; 1 have not ended"},
 		"alone": {board(true, []float64{0.7}, []int{1}), "", nil, []int{0}, nil,
 			"trial 0 has the highest auc on valid, 0.7; it is the only one that is done"},
 		"from zero": {board(false, []float64{0, 0.5}, []int{1, 1}), "", nil, []int{0, 1}, nil,
@@ -421,25 +411,5 @@ func TestPickCountsAllButTheFinal(t *testing.T) {
 		if got := of.pick(nil, nil).Reason; got != c.want {
 			t.Errorf("trial 0 is %s and the final training is %s: %q; want %q", c.first, c.final, got, c.want)
 		}
-	}
-}
-
-// TestPickUntilOneCanBeUsed: a caller for which no winner can be used excludes each and picks again. That gives the
-// trials in the order of their scores, and in the end none.
-func TestPickUntilOneCanBeUsed(t *testing.T) {
-	of, exclude := board(true, []float64{0.5, 0.9, 0.7}, []int{1, 1, 1}), map[int]string{}
-	var order []int
-	for {
-		winner, ok := of.pick(nil, exclude).Winner()
-		if !ok {
-			break
-		}
-		order = append(order, winner)
-		exclude[winner] = fmt.Sprintf("excluded %d", winner)
-	}
-	s := of.pick(nil, exclude)
-	if !reflect.DeepEqual(order, []int{1, 2, 0}) || len(s.Rejected) != 3 ||
-		!strings.HasPrefix(s.Reason, "no trial can win: 3 done, of which 3 passed over") {
-		t.Errorf("%v, then %+v; want all three rejected, in the order of their scores", order, s)
 	}
 }

@@ -132,19 +132,6 @@ func TestPopulationLoses(t *testing.T) {
 		t.Errorf("trial 7, number 4 of 4 with a model, is %+v (%v); want it to continue trial 2, its own", s, err)
 	}
 
-	// Replay accepts the decision only together with the model that it continues.
-	d := &sweep.Decision{Trial: 6, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen,
-		From: &sweep.Origin{Trial: *s.Parent}}
-	if err := search.Replay(p, d); err != nil {
-		t.Errorf("repeated the decision of trial 6: got error %v, want none", err)
-	}
-	for _, from := range []*sweep.Origin{nil, {Trial: 4}} {
-		if d.From = from; search.Replay(p, d) == nil {
-			t.Errorf("repeated the decision of trial 6, continuing %+v instead of trial 3: got no error, want one",
-				from)
-		}
-	}
-
 	// A proposal that was refused is not repeated.
 	first := must.Get(search.Decide(p, 6, seen, nil))(t)
 	if again, err := search.Decide(p, 6, seen, []sweep.Params{first.Params}); err != nil ||
@@ -353,21 +340,5 @@ func TestAGridOverOtherParametersTakesNothing(t *testing.T) {
 		if s, err := search.Decide(p, 4, seen, nil); !problem.Is(err, problem.Input) {
 			t.Errorf("%s: after both of two configurations: %+v, error %v; want one of kind input", method, s, err)
 		}
-	}
-}
-
-// TestReplay: a recorded decision is accepted with the results that it was made from, and not with one result less.
-func TestReplay(t *testing.T) {
-	p := learning(sweep.MethodGP, 31)
-	seen := scoredBy(t, p, 15)
-	s := must.Get(search.Decide(p, 17, seen, nil))(t)
-	d := &sweep.Decision{Trial: 17, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen}
-	if err := search.Replay(p, d); err != nil {
-		t.Errorf("made again: %v; want the same", err)
-	}
-
-	d.Seen = seen[:14]
-	if err := search.Replay(p, d); err == nil || !strings.Contains(err.Error(), "trial 17 was decided as") {
-		t.Errorf("made again from one result less: %v; want an error about trial 17", err)
 	}
 }

@@ -35,7 +35,7 @@ func reached(step int, scores ...float64) (out []sweep.Reached) {
 }
 
 // checkResumable checks that Resumable returns these trials, in this order and all with this action. Each verdict has
-// to be accepted by ReplayPromotion, and its opposite to be refused.
+// to follow from what it says that it has seen.
 func checkResumable(t *testing.T, p *sweep.Plan, l search.Ladder, action string, want ...int) {
 	t.Helper()
 	var got []int
@@ -44,14 +44,9 @@ func checkResumable(t *testing.T, p *sweep.Plan, l search.Ladder, action string,
 		if r.Action != action {
 			t.Errorf("what becomes of trial %d: got %+v, want it to %s", r.Trial, r.RungVerdict, action)
 		}
-		written := sweep.Promotion{Trial: r.Trial, Step: r.Step, Score: r.Score,
-			Promoted: r.Action == search.GoOn, Reason: r.Reason, Seen: r.Seen(), Last: r.Last}
-		if err := search.ReplayPromotion(p, &written); err != nil {
-			t.Errorf("made the verdict on trial %d again: %v", r.Trial, err)
-		}
-		written.Promoted = !written.Promoted
-		if err := search.ReplayPromotion(p, &written); err == nil {
-			t.Errorf("made the opposite of the verdict on trial %d again: got no error, want one", r.Trial)
+		if again := search.AfterPause(p, r.Reached, r.Seen(), r.Last); again != r.RungVerdict {
+			t.Errorf("the verdict on trial %d is %+v, and %+v from what it has seen; want the same", r.Trial,
+				r.RungVerdict, again)
 		}
 	}
 	if !slices.Equal(got, want) {
@@ -175,20 +170,6 @@ func TestPausedTrialsArePromoted(t *testing.T) {
 	// Once it has gone on, the four others end.
 	ladder.Paused = others
 	checkResumable(t, p, ladder, search.Stop, 2, 0, 3, 4)
-}
-
-// TestPromotionsThatFollowFromNoScore: the record of a promotion without a score, since that could not be read, is
-// accepted when it is made again if it promotes the trial, and refused if it ends it.
-func TestPromotionsThatFollowFromNoScore(t *testing.T) {
-	r := sweep.Promotion{Promoted: true, Unread: true, Reason: "its score at the rung cannot be read"}
-	r.Trial, r.Step = 4, 3
-	if err := search.ReplayPromotion(pausing(sweep.StopASHA), &r); err != nil {
-		t.Errorf("made again that promoted is %t, %s: %v", r.Promoted, r.Reason, err)
-	}
-	r.Promoted = !r.Promoted
-	if err := search.ReplayPromotion(pausing(sweep.StopASHA), &r); err == nil {
-		t.Errorf("made again that promoted is %t, %s: got no error, want one", r.Promoted, r.Reason)
-	}
 }
 
 // TestHalvingWaitsForAll: with halving no paused trial gets a verdict as long as another one may come to its rung. Then
