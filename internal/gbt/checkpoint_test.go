@@ -388,8 +388,8 @@ func withoutParams(t *testing.T, m *Model) string {
 	return trees
 }
 
-// TestContinuedIsWhatItWouldHaveBeen: a model of five rounds that is written, read and continued by seven gets the trees
-// of an uninterrupted training of twelve, as small has, with all variants of parameters.
+// TestContinuedIsWhatItWouldHaveBeen: a model of five rounds that is written, read and continued by seven gets the
+// trees of an uninterrupted training of twelve, as small has, with all variants of parameters.
 func TestContinuedIsWhatItWouldHaveBeen(t *testing.T) {
 	long(t)
 	spec := tableSpec{rows: 4000, numerical: 6, categorical: 2, bins: 40, missing: 0.1, weights: true, seed: 5}

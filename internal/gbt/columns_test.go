@@ -131,8 +131,8 @@ func TestPatterns(t *testing.T) {
 		}
 	}
 	refused(t, columns, map[ColumnList]string{
-		"name:user_*,site*,si": `ignore_column: there is no column "si" (known: a*b, a/b:count, a[b, axb, site, site:rate, ` +
-			`site×hour:count, user_age, user_id, user_id:count)`,
+		"name:user_*,site*,si": `ignore_column: there is no column "si" (known: a*b, a/b:count, a[b, axb, ` +
+			`site, site:rate, site×hour:count, user_age, user_id, user_id:count)`,
 		"name:zone*":        `ignore_column: no column matches "zone*"`,
 		"name:user*,user-*": `ignore_column: no column matches "user-*"`,
 		"name:*":            "ignore_column: all 10 columns are ignored; leave at least one",

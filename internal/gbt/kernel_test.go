@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// sameAsNaive returns an error unless h is the histogram of rows that plain integers give, for each of the features that
-// c has begun with. Others may have been added, too.
+// sameAsNaive returns an error unless h is the histogram of rows that plain integers give, for each of the features
+// that c has begun with. Others may have been added, too.
 func sameAsNaive(h histogram, d *Data, rows []uint32, c *histogramBuilder) error {
 	for _, f := range c.features {
 		var want [byteBins]wide

@@ -430,8 +430,8 @@ func hasKey(m map[string]any, key string) bool {
 	return ok
 }
 
-// FuzzModelText: any data is refused, or gives a model that predicts any row without a panic. Written and read again, it
-// has the same text, byte for byte, and predicts the same.
+// FuzzModelText: any data is refused, or gives a model that predicts any row without a panic. Written and read again,
+// it has the same text, byte for byte, and predicts the same.
 func FuzzModelText(f *testing.F) {
 	for seed := range uint64(6) {
 		trial := randomTrial(seed, tableOfFew)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dmitryikh/leaves"
 
+	"coppice/internal/exact"
 	"coppice/internal/must"
 )
 
@@ -213,6 +214,22 @@ func TestMergeOfClasses(t *testing.T) {
 	for c := range want {
 		if math.Abs(got[c]-want[c]) > 1e-12 {
 			t.Errorf("class %d: the model merged with itself predicts %v, want %v", c, got[c], want[c])
+		}
+	}
+}
+
+// TestStartIgnoresClassWeights: boosting starts from the share of positive rows whatever scale_pos_weight and
+// is_unbalance say; what LightGBM 4.7 starts from was read off a model with a learning rate of 1e-9. The positive row
+// has the weight 2, the others 4 together, which is the odds .5.
+func TestStartIgnoresClassWeights(t *testing.T) {
+	d := &Data{Rows: 4, Label: []float32{1, 0, 0, 0}, Weight: []float32{2, 1, 1, 2}}
+	for _, change := range []func(*Params){func(*Params) {}, func(p *Params) { p.ScalePosWeight = 3 },
+		func(p *Params) { p.IsUnbalance = true }} {
+		p := Defaults()
+		change(&p)
+		each := must.Get(newObjectives(&p, d))(t)
+		if got, want := each[0].init(true), exact.Log(0.5); got != want {
+			t.Errorf("%+v: boosting starts from %v, want %v", p, got, want)
 		}
 	}
 }

@@ -344,22 +344,6 @@ func TestObjectivesRefuseLabels(t *testing.T) {
 	}
 }
 
-// TestStartIgnoresClassWeights: boosting starts from the share of positive rows whatever scale_pos_weight and
-// is_unbalance say; what LightGBM 4.7 starts from was read off a model with a learning rate of 1e-9. The positive row
-// has the weight 2, the others 4 together, which is the odds .5.
-func TestStartIgnoresClassWeights(t *testing.T) {
-	d := &Data{Rows: 4, Label: []float32{1, 0, 0, 0}, Weight: []float32{2, 1, 1, 2}}
-	for _, change := range []func(*Params){func(*Params) {}, func(p *Params) { p.ScalePosWeight = 3 },
-		func(p *Params) { p.IsUnbalance = true }} {
-		p := Defaults()
-		change(&p)
-		each := must.Get(newObjectives(&p, d))(t)
-		if got, want := each[0].init(true), exact.Log(0.5); got != want {
-			t.Errorf("%+v: boosting starts from %v, want %v", p, got, want)
-		}
-	}
-}
-
 // ranked is a table of queries of 1 to 40 rows with grades 0 to 4, one query behind the other or, if mixed, with rows
 // anywhere. A grade grows with the bin of column 0, of which there are 40, by as much as that of column 1 says, plus
 // noise.
@@ -476,10 +460,8 @@ func TestRowsOfOneScoreInReverse(t *testing.T) {
 	var q query
 	q.begin(0, rows, raw)
 	q.sortByScore()
-	for i, r := range rows {
-		if r != uint32(i) {
-			t.Fatalf("place %d has row %d, want %d", i, r, i)
-		}
+	if !slices.IsSorted(rows) {
+		t.Error("rows of one score are not in their order, want them ascending")
 	}
 }
 

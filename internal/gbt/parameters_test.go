@@ -69,7 +69,6 @@ func TestLightGBMsParameters(t *testing.T) {
 		"lambdarank_position_bias_regularization": {0.1, "no place at which a row was shown is learnt from"},
 		"max_bin_by_feature":                      {"3,4", "LightGBM has it"},
 		"num_class":                               {3, "it belongs to multiclass"},
-		"num_leavess":                             {3, `there is no such training parameter (did you mean "num_leaves"?)`},
 	} {
 		_, err := ParseParams(map[string]any{name: tc.value})
 		var of *ParamError
