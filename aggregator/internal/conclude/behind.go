@@ -70,15 +70,15 @@ func (a *Aggregator) listBeaten(ctx context.Context, k *known) ([]int, error) {
 	return trials, nil
 }
 
-// decidedToEnd reports whether it was decided that a paused trial ends. A decision that cannot be read lets it
-// continue.
+// decidedToEnd reports whether it was decided that a trial, paused at the rung of step trees, ends there. It is false
+// while nothing is decided, and if the record of the decision is damaged. An error is one of the store.
 func (a *Aggregator) decidedToEnd(ctx context.Context, k *known, trial, step int) (bool, error) {
-	after, err := k.trials.Promotion(ctx, trial, step)
+	decision, err := k.trials.Promotion(ctx, trial, step)
 	switch {
 	case problem.Is(err, problem.Damaged):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("what becomes of trial %d: %w", trial, err)
+		return false, fmt.Errorf("read whether trial %d continues after %d trees: %w", trial, step, err)
 	}
-	return after != nil && !after.Promoted, nil
+	return decision != nil && !decision.Promoted, nil
 }

@@ -27,15 +27,15 @@ type won struct {
 }
 
 // conclude decides how the sweep ended and, if it has a winner, registers it. Whether the version becomes the
-// champion is decided later, by the gate. Called again, it returns and registers the same. If the winner cannot be
-// registered, the conclusion is returned together with the error. won is nil unless the winner is registered.
+// champion is decided later, by the gate. Called again, it registers the same. If the winner cannot be registered, the
+// conclusion is returned together with the error. won is nil unless the winner is registered.
 func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending) (*sweep.Conclusion, *won,
 	error) {
 	p, own := k.plan, b.Tally(k.plan)
 	c := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner, Done: own.Done,
 		Failed: own.Failed, At: a.Now().UTC()}
 
-	if !enoughFor(c, p, b, e, own) { // it has set c.Reason
+	if !mayHaveWinner(c, p, b, e, own) { // it has set c.Reason
 		return c, nil, nil
 	}
 
@@ -100,9 +100,9 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	return c, &won{w, h, v}, nil
 }
 
-// enoughFor reports whether enough trials are done for a winner. If not, or if the sweep was cancelled, it sets the
-// reason in c. own counts the trials, without the final training.
-func enoughFor(c *sweep.Conclusion, p *sweep.Plan, b sweep.Board, e *sweep.Ending, own sweep.Tally) bool {
+// mayHaveWinner reports whether enough trials are done for a winner and the sweep was not cancelled. If not, it sets
+// the reason in c, and the outcome if it was cancelled. own counts the trials, without the final training.
+func mayHaveWinner(c *sweep.Conclusion, p *sweep.Plan, b sweep.Board, e *sweep.Ending, own sweep.Tally) bool {
 	switch done, short := countForQuorum(p, b, e); {
 	case e.Cancelled:
 		c.Outcome, c.Reason = sweep.OutcomeCancelled, "the sweep was cancelled"

@@ -154,8 +154,8 @@ func (a *Aggregator) finalEncoding(ctx context.Context, p *sweep.Plan, h *holdou
 
 // compareWithWinner returns an error if the final model disagrees with the winner on the test rows, by the bounds
 // above. It compares the scores that the trainer computed from bins, in which ids have their statistics of train
-// alone. Then agreeRaw compares predictions for raw values, with the statistics over all rows that the model is going
-// to use. It sets Correlation and, of a calibrated model, Ratio of the report.
+// alone. Of a calibrated model, agreeRaw then compares predictions for raw values, with the statistics over all rows
+// that the model is going to use. It sets the report's Correlation and, of a calibrated model, Ratio.
 func (f *final) compareWithWinner(w *winner, h *holdout, report *sweep.FinalModel) error {
 	// The correlation of raw scores.
 	fresh, old, weight := f.testRaw, w.testRaw, h.test.Weight
@@ -244,7 +244,7 @@ func losesToBaseRate(h *holdout, name string, outputs int, judged []float64) boo
 }
 
 // fitLevel gives the final model the winner's calibrator with a level of its own (calibrate.Calibrator.Level), if
-// rows are split by time. The winner's calibrator also corrects for the base rate of calib, which is another than
+// rows are split by time. The winner's calibrator also corrects for the base rate of calib, which differs from
 // train's. The final model has been trained on the rows of calib, so that it would be corrected twice (docs/LAB.md).
 // The level is fitted to the rows of calib and test.
 func (f *final) fitLevel(w *winner, h *holdout) (err error) {

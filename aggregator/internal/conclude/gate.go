@@ -15,8 +15,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// moves is how many changes of the champion during the gate's decision are tolerated.
-const moves = 5
+// maxMoves is after how many changes of the champion during the gate's decision a person has to decide.
+const maxMoves = 5
 
 // decidePromotion decides whether the new version v, whose model is w, becomes the champion, and moves the champion
 // alias by compare-and-swap. After losing the swap to another version, it compares with that one. Before it decides,
@@ -34,7 +34,7 @@ func (a *Aggregator) decidePromotion(ctx context.Context, p *sweep.Plan, v regis
 	}
 
 	d := &gating{match: m, version: v}
-	g, first := protocol.Gate{Moves: moves}.Begin()
+	g, first := protocol.Gate{Moves: maxMoves}.Begin()
 	do, err := protocol.Run(g, first, func(a protocol.Action) (protocol.Answer, error) { return d.do(ctx, a.Do) })
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (d *gating) decisionOf(ctx context.Context, do protocol.Action) (*sweep.Gat
 	case protocol.MovedByOthers:
 		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable,
 			Reason: fmt.Sprintf("others moved the champion %d times while the gate was deciding; promote by "+
-				"hand", moves)}, nil
+				"hand", maxMoves)}, nil
 	}
 	return d.decision, nil
 }
@@ -76,8 +76,8 @@ type gating struct {
 }
 
 // do carries out one action of protocol.Gate and answers it. What later actions need is kept in d. A damaged record
-// is an answer (Unreadable), not an error. So is a champion that somebody has moved before it could be: the answer to
-// Promote is then no. Other errors are those of the store.
+// is an answer (Unreadable), not an error. So is a conflict, if somebody has moved the champion since it was read: the
+// answer to Promote is then no. Other errors are those of the store.
 func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer, err error) {
 	a, model := d.a, d.plan.Spec.Model
 	switch op {
@@ -100,9 +100,8 @@ func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer
 		_, err = a.Registry.Promote(ctx, model, d.version.Number, registry.Expect{Version: d.now.Version},
 			registry.Act{By: registry.ByGate, At: a.Now().UTC(),
 				Why: reasonFor(fmt.Sprintf("sweep %s: %s", d.plan.Sweep, d.decision.Reason))})
-		var conflict *registry.ConflictError
 		answer.Yes = err == nil
-		if errors.As(err, &conflict) {
+		if errors.As(err, new(*registry.ConflictError)) {
 			err = nil
 		}
 		d.decision.Promoted = answer.Yes

@@ -20,6 +20,7 @@ import (
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/must"
+	"coppice/internal/nights"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -143,7 +144,8 @@ func TestALeakIsRefused(t *testing.T) {
 }
 
 // TestOtherSchemas: without a column that the champion needs, earlier nights' rows decide. With a column that earlier
-// nights did not have, tonight's rows decide. With both, nothing can be compared, and a person has to promote.
+// nights did not have, tonight's rows decide. With both, nothing can be compared, and a person has to promote. So it is
+// without a column where a person has accepted a lasting change, after which earlier rows say nothing.
 func TestOtherSchemas(t *testing.T) {
 	dropping := func(_ *rand.Rand, _ bool, row []string) []string {
 		return slices.Delete(row, columnHour, columnHour+1)
@@ -174,12 +176,18 @@ func TestOtherSchemas(t *testing.T) {
 			`the new model cannot score those of version 1: it needs the column "news"`}},
 		{"both", both, sweep.VerdictNotComparable, []string{"version 1 cannot be compared",
 			`it needs the column "hour"`, `it needs the column "news"`, "by hand"}},
+		{"lasting, without", dropping, sweep.VerdictNotComparable, []string{"version 1 cannot be compared",
+			`it needs the column "hour"`, "ann has accepted a lasting change", "by hand"}},
 	} {
-		models := without(t, first.models)
 		into := *first
-		into.models = models
-		c := newWorld(t, options{into: &into, sweep: sweep.ID(fmt.Sprintf("night-%d", i+2)), leaves: []int{15},
-			trees: 100, table: edited(40_000, 8, tc.edit)}).mustConclude(t)
+		into.models, into.datasets = without(t, first.models), without(t, first.datasets)
+		night := newWorld(t, options{into: &into, sweep: sweep.ID(fmt.Sprintf("night-%d", i+2)), leaves: []int{15},
+			trees: 100, table: edited(40_000, 8, tc.edit)})
+		if strings.HasPrefix(tc.name, "lasting") {
+			night.staged(t, nights.Record{Accepted: &nights.Acceptance{By: "ann", Why: "no hours", At: created,
+				Lasting: true}})
+		}
+		c := night.mustConclude(t)
 		if c.Gate.Verdict != tc.verdict {
 			t.Errorf("%s a column: %s, want %s", tc.name, c.Gate.Verdict, tc.verdict)
 		}

@@ -193,13 +193,11 @@ func (m *match) compareWithChampion(ctx context.Context, number int) (e judge.Ev
 	// On tonight's rows. latest stays the champion if no sound version is newer.
 	latest := champion
 	if e.NotTonight == "" {
-		if e.Tonight.Old, err = predict(champion.Scorer, m.tonight); err != nil {
-			e.NotTonight = fmt.Sprintf("version %d cannot score them: %v", number, err)
-		}
-	}
-	if e.NotTonight == "" {
-		if latest, vindicated, err = m.latestSound(ctx, champion, &e.Tonight); err != nil {
-			return e, 0, err
+		predictions, missing := predict(champion.Scorer, m.tonight)
+		if e.Tonight.Old = predictions; missing != nil {
+			e.NotTonight = fmt.Sprintf("version %d cannot score them: %v", number, missing)
+		} else {
+			latest, vindicated, err = m.latestSound(ctx, champion, &e.Tonight)
 		}
 	}
 	if latest != champion {
@@ -208,14 +206,14 @@ func (m *match) compareWithChampion(ctx context.Context, number int) (e judge.Ev
 	}
 
 	// On those of earlier nights, unless a person has said that they are no measure any more.
-	if e.NotReference == "" {
+	if err == nil && e.NotReference == "" {
 		err = m.compareOnEarlierNights(ctx, &e, champion, latest)
 	}
 	return e, vindicated, err
 }
 
 // latestSound returns the newest version that nothing is known to be wrong with: the champion, or a later one, whose
-// predictions it then puts into tonight.Last. The caller closes it.
+// predictions it then puts into tonight.Last. The caller closes it, also after an error.
 //
 // The version of the night before may have been held back because its night was unlike those before. If it predicts
 // tonight's labels better than the latest sound version does, the change lasts. Then that version is the latest sound
@@ -229,7 +227,7 @@ func (m *match) latestSound(ctx context.Context, champion *rival, tonight *judge
 	if i := slices.IndexFunc(m.prior, newer); i >= 0 {
 		r, predictions, err := m.openOnTonight(ctx, m.prior[i].Number)
 		if err != nil {
-			return nil, 0, err
+			return champion, 0, err
 		}
 		if r != nil {
 			latest, tonight.Last = r, predictions
@@ -286,15 +284,15 @@ func (m *match) compareOnEarlierNights(ctx context.Context, e *judge.Evidence, c
 	var usable []priorVersion
 	for _, v := range m.prior {
 		if v.standing == sound || v.Number == latest.number {
-			v.beganChange = v.beganChange || v.standing != sound // vindicated: its night began a lasting change
+			v.beganChange = v.beganChange || v.standing == suspect // vindicated: its night began a lasting change
 			usable = append(usable, v)
 		}
 	}
-	nights, note, err := m.earlierNights(ctx, usable)
+	found, note, err := m.earlierNights(ctx, usable)
 	if err != nil {
 		return err
 	}
-	for _, n := range nights {
+	for _, n := range found {
 		rows, why := m.compareOnNight(n, champion, latest)
 		if why != "" {
 			note = why

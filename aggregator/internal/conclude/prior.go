@@ -43,8 +43,8 @@ type priorVersion struct {
 }
 
 // priorVersions returns the versions before version self, newest first, without those that are deleted, marked bad,
-// cannot be read or were tested on tonight's dataset. It ends after the first sound versions, one more than
-// MaxReferenceNights, or after maxPrior versions.
+// cannot be read or were tested on tonight's dataset. It ends once it has MaxReferenceNights+1 sound ones, or has
+// looked at maxPrior versions.
 func (a *Aggregator) priorVersions(ctx context.Context, p *sweep.Plan, self int) (prior []priorVersion, err error) {
 	champions, err := a.championsOf(ctx, p.Spec.Model)
 	if err != nil {
@@ -355,11 +355,12 @@ const (
 )
 
 // stillSeen returns the rows of an earlier night, by their indices, none of whose levels is gone. A level is gone if it
-// does not occur tonight and had leastGone rows or more; rarer ones may be absent by chance. The others say
-// nothing of a model that cannot know their levels, such as a campaign that has ended. A column in which more than
-// mostGone of the rows have a level that is gone has other levels each night, as a date has, and is not looked at. If
-// more than mostGone of the rows would be left out by all columns together, something else has happened, and all are
-// returned.
+// had leastGone rows or more and does not occur tonight, such as a campaign that has ended; rarer ones may be absent by
+// chance. Tonight's model cannot know such levels, so that rows with them say nothing of it.
+//
+// A column in which more than mostGone of the rows have a level that is gone has other levels each night, as a date
+// has, and is not looked at. If all columns together would leave out more than mostGone of the rows, something else has
+// happened, and all rows are returned.
 func stillSeen(then, tonight *dataset.Sample) []int {
 	gone := make([]bool, len(then.Row))
 	for k, name := range then.Names[:min(len(then.Names), goneColumns)] {

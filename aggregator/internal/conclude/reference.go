@@ -22,16 +22,17 @@ type reference struct {
 	targets dataset.Targets
 }
 
-// referenceOf returns the test rows that are in the holdout's sample; of more than most, most of them, evenly spread.
-// It is nil if there are none.
-func referenceOf(h *holdout, most int) *reference {
+// referenceOf returns the test rows that are in the holdout's sample: if these are more than limit, so many of them,
+// evenly spread. It is nil if there are none.
+func referenceOf(h *holdout, limit int) *reference {
 	places := h.testRows
 	if len(places) == 0 {
 		return nil
 	}
-	rows, parts := make([]int, min(len(places), most)), make([]uint32, min(len(places), most))
+	n := min(len(places), limit)
+	rows, parts := make([]int, n), make([]uint32, n)
 	for i := range rows {
-		p := places[i*len(places)/len(rows)]
+		p := places[i*len(places)/n]
 		rows[i], parts[i] = p.sample, uint32(p.part)
 	}
 	return &reference{sample: h.sample.Select(rows), targets: h.test.Pick(parts)}
@@ -68,15 +69,15 @@ func isUnusable(err error) bool {
 	return problem.Is(err, problem.Damaged) || problem.Is(err, problem.NotFound)
 }
 
-// thinRows returns at most most of the rows, evenly spread.
-func (r *reference) thinRows(most int) reference {
+// thinRows returns the rows: if they are more than limit, so many of them, evenly spread.
+func (r *reference) thinRows(limit int) reference {
 	n := len(r.sample.Row)
-	if n <= most {
+	if n <= limit {
 		return *r
 	}
-	rows := make([]int, most)
+	rows := make([]int, limit)
 	for i := range rows {
-		rows[i] = i * n / most
+		rows[i] = i * n / limit
 	}
 	return r.selectRows(rows)
 }

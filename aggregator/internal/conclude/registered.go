@@ -21,8 +21,7 @@ import (
 
 // orRegistered takes what concluding a sweep has given, c and err, and returns it as it is, unless c has no winner or
 // err says that objects are damaged. Then it looks in the registry. If that has a version of the sweep, the result is
-// a conclusion that names it; otherwise it is c and err. With an err, c may be a conclusion that could not be
-// completed.
+// a conclusion that names it; otherwise it is c, or err. With an err, c may be a conclusion that could not be completed.
 func (a *Aggregator) orRegistered(ctx context.Context, id sweep.ID, k *known, c *sweep.Conclusion,
 	err error) (*sweep.Conclusion, error) {
 	switch {
@@ -163,7 +162,7 @@ func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *
 }
 
 // readRecord reads a file of a version and calls decode with it. A file that is missing, damaged or cannot be decoded
-// is logged and is no error; then what decode would have set stays as it was. An error of the store is returned.
+// is logged and is no error. An error of the store is returned.
 func (a *Aggregator) readRecord(ctx context.Context, v *registry.Version, name string,
 	decode func([]byte) error) error {
 	text, err := a.Registry.ReadFile(ctx, *v, name)
@@ -180,8 +179,8 @@ func (a *Aggregator) readRecord(ctx context.Context, v *registry.Version, name s
 	return nil
 }
 
-// boardOf reads all results of a sweep and returns its board. The plan is that of the registry, since the sweep's own
-// cannot be read.
+// boardOf reads all results of a sweep again and returns its board. The plan p may be the copy in the registry, if the
+// sweep's own cannot be read.
 func (a *Aggregator) boardOf(ctx context.Context, p *sweep.Plan) (sweep.Board, error) {
 	k := &known{plan: p, trials: sweepstore.NewTrials(a.Sweeps, p), results: map[int]sweep.Result{}}
 	if err := a.readResults(ctx, k); err != nil {
@@ -223,9 +222,8 @@ func (a *Aggregator) gateVersion(ctx context.Context, p *sweep.Plan, v *registry
 	defer s.Close()
 
 	h, err := a.readHoldout(ctx, p)
-	var data *dataError
-	if errors.As(err, &data) {
-		return undecided(data), nil
+	if errors.As(err, new(*dataError)) {
+		return undecided(err), nil
 	}
 	if err != nil {
 		return nil, err

@@ -63,9 +63,9 @@ func (a *Aggregator) warnedOf(ctx context.Context, k *known) string {
 	return r.Warned()
 }
 
-// standingOf returns, for a sweep that has not made a new champion, which version is the champion, since when, and
-// for how many nights, with this one, no version has replaced it. It is nil if there is no champion or it cannot be
-// read now, and for a sweep that was cancelled.
+// standingOf returns, for a sweep that has not made a new champion, which version is the champion, when that was
+// registered, and for how many nights, with this one, no version has replaced it. It is nil if there is no champion or
+// it cannot be read now, and for a sweep that was cancelled or has no plan that can be read.
 func (a *Aggregator) standingOf(ctx context.Context, k *known, c *sweep.Conclusion) *sweep.Standing {
 	v := c.Verdict()
 	if v == sweep.VerdictPromoted || v == sweep.VerdictCancelled || k.plan == nil {

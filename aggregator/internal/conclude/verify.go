@@ -45,24 +45,24 @@ type files interface {
 func readWinner(ctx context.Context, trials files, r *sweep.Result, h *holdout) (w *winner, unfit, err error) {
 	w = &winner{result: r}
 
-	var files [3][]byte
+	var contents [3][]byte
 	for i, o := range []sweep.Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
 		data, lost, err := trials.File(ctx, o)
 		if lost != nil || err != nil {
 			return nil, lost, err
 		}
-		files[i] = data
+		contents[i] = data
 	}
 
 	// A file that cannot be decoded is the trial's fault, not storage's.
-	w.model = files[0]
+	w.model = contents[0]
 	if w.trees, unfit = gbt.ReadModel(bytes.NewReader(w.model)); unfit != nil {
 		return nil, unfit, nil
 	}
-	if w.calib, unfit = sweep.DecodeScores(files[1]); unfit != nil {
+	if w.calib, unfit = sweep.DecodeScores(contents[1]); unfit != nil {
 		return nil, unfit, nil
 	}
-	if w.testRaw, unfit = sweep.DecodeScores(files[2]); unfit != nil {
+	if w.testRaw, unfit = sweep.DecodeScores(contents[2]); unfit != nil {
 		return nil, unfit, nil
 	}
 
@@ -214,10 +214,10 @@ func intervalOnTest(name string, h *holdout, pred []float64) *sweep.Within {
 	return &sweep.Within{Low: i.Low, High: i.High, Metric: name}
 }
 
-// predictions turns raw scores into probabilities, calibrated once there is a calibrator; for regression they stay raw
-// scores.
+// predictions returns the predictions for raw scores, which it leaves as they are: calibrated probabilities if there is
+// a calibrator, else what the objective makes of the scores (gbt.Model.Transform).
 func (w *winner) predictions(raw []float64) []float64 {
-	return predictions(w.trees, w.calibrator, append([]float64(nil), raw...))
+	return predictions(w.trees, w.calibrator, slices.Clone(raw))
 }
 
 // predictions turns raw scores into predictions, in place.

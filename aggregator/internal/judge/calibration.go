@@ -26,8 +26,8 @@ const (
 // rounded up.
 var earlierRatio = [2]float64{0.75, 1.3334}
 
-// calibration adds the checks that probabilities are right: their sum, over their range (the calibration error), and
-// that they are better than the base rate. There must be predictions for tonight's rows.
+// calibration adds the checks of probabilities: that they add up to the labels, that they are right all over their
+// range (the calibration error), and that they beat the base rate. There must be predictions for tonight's rows.
 func (d *decision) calibration(g sweep.Gate, e Evidence) {
 	t := &e.Tonight
 	d.checkRatio(e, "of tonight's test rows", [2]float64(g.Calibration.Ratio), g.Confidence, t, latestPredictions(t))
@@ -38,8 +38,8 @@ func (d *decision) calibration(g sweep.Gate, e Evidence) {
 	d.checkBaseRate(g.Confidence, t)
 }
 
-// weighedSum adds up predictions, each times the weight of its row. If weight is nil, every row weighs 1.
-func weighedSum(predictions []float64, weight []float32) (sum float64) {
+// weightedSum adds up predictions, each times the weight of its row. If weight is nil, every row weighs 1.
+func weightedSum(predictions []float64, weight []float32) (sum float64) {
 	for i, p := range predictions {
 		if weight != nil {
 			p *= float64(weight[i])
@@ -70,7 +70,7 @@ func (d *decision) checkRatio(e Evidence, rows string, bounds [2]float64, confid
 		describeDeviation(bounds[0], i.High), describeDeviation(bounds[1], i.Low))
 
 	// With weights, as the ratio itself. Without old predictions it is infinite, and so not within bounds.
-	like := weighedSum(r.New, r.Weight) / weighedSum(old, r.Weight)
+	like := weightedSum(r.New, r.Weight) / weightedSum(old, r.Weight)
 	if !check.Passed && e.Champion != 0 && old != nil && like >= bounds[0] && like <= bounds[1] {
 		check.Passed = true
 		check.Reason += fmt.Sprintf(", like version %d", e.measure())
@@ -112,7 +112,6 @@ func (d *decision) checkCalibrationError(seed uint64, r *Judged) {
 	}
 
 	// The mean error over the draws, and the mean of its square.
-	base, weights := 0.0, 0.0
 	chance, squares := 0.0, 0.0
 	drawn := in
 	drawn.Label = make([]float32, len(in.Label))
@@ -132,6 +131,7 @@ func (d *decision) checkCalibrationError(seed uint64, r *Judged) {
 	}
 
 	// The base rate.
+	base, weights := 0.0, 0.0
 	for i, l := range in.Label {
 		w := 1.0
 		if in.Weight != nil {
@@ -194,7 +194,7 @@ func (d *decision) refuseUnjudged(name, beat string, rows int, err error) {
 
 // checkConstant adds the check that a first version of a regression or a ranking scores better by metric m than one
 // prediction for all rows does, as checkBaseRate does for probabilities. If the metric is not defined for either, see
-// refuseUnjudged. It is one that is best at its lowest or highest value: others (Aim) are for probabilities.
+// refuseUnjudged. m is best at its highest or lowest value: those that are best at another (Aim) are for probabilities.
 func (d *decision) checkConstant(m metric.Metric, r *Judged) {
 	in := r.input(r.New)
 	value, err := m.Eval(in)

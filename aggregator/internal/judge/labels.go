@@ -19,7 +19,7 @@ const (
 	labelsLevel = 0.999 // confidence of the intervals
 	labelsKept  = 0.6   // least remaining share of the champion's ranking quality above chance
 	labelsRatio = 1.6   // largest factor by which its calibration ratio may have changed
-	fewestOf    = 25    // positive rows of a class that is judged; fewer are not significant
+	fewestRows  = 25    // of a class that is judged; fewer are not significant
 )
 
 // WrongLabels says, in sentences, what the latest sound version's predictions show to be wrong with tonight's labels,
@@ -102,13 +102,13 @@ func wrongClasses(e Evidence, tonight, before metric.Input) (found []string) {
 	for k, name := range e.Classes {
 		// Class k against all others, rated by the probability of class k.
 		now, then := ofClass(tonight, k, k), ofClass(before, k, k)
-		if min(countPositives(now), countPositives(then)) < fewestOf {
+		if min(countPositives(now), countPositives(then)) < fewestRows {
 			continue
 		}
 		i, err := m.Interval(now, c)
-		old, unknown := m.Eval(then)
+		old, undefined := m.Eval(then)
 		least := 0.5 + labelsKept*(old-0.5)
-		if err != nil || unknown != nil || i.High >= least {
+		if err != nil || undefined != nil || i.High >= least {
 			continue
 		}
 		text := fmt.Sprintf("version %d tells class %.60q from all others with an AUC of %.4f (%.4f to %.4f) tonight, "+
@@ -118,10 +118,10 @@ func wrongClasses(e Evidence, tonight, before metric.Input) (found []string) {
 			continue
 		}
 		// Does the probability of another class find the rows that tonight are labelled k?
-		for other, taken := range e.Classes {
+		for other, otherName := range e.Classes {
 			if a, err := m.Interval(ofClass(tonight, k, other), c); err == nil && a.Low > least {
 				found = append(found,
-					fmt.Sprintf("%s: tonight's rows of this class look like those of class %.60q", text, taken))
+					fmt.Sprintf("%s: tonight's rows of this class look like those of class %.60q", text, otherName))
 				break
 			}
 		}
@@ -155,7 +155,7 @@ func countPositives(in metric.Input) (rows int) {
 }
 
 // checkClassShares adds the check that a model of several classes has a lower loss than one that always predicts the
-// classes' shares, as checkBaseRate does for two. If all rows are of one class, see refuseUnjudged.
+// classes' shares. If all rows are of one class, see refuseUnjudged.
 func (d *decision) checkClassShares(g sweep.Gate, e Evidence) {
 	in := e.Tonight.input(e.Tonight.New)
 	i, err := mustLookUp("multi_logloss").Interval(in, metric.Confidence{Level: g.Confidence})
