@@ -21,7 +21,8 @@ import (
 
 // orRegistered takes what concluding a sweep has given, c and err, and returns it as it is, unless c has no winner or
 // err says that objects are damaged. Then it looks in the registry. If that has a version of the sweep, the result is
-// a conclusion that names it; otherwise it is c, or err. With an err, c may be a conclusion that could not be completed.
+// a conclusion that names it; otherwise c or, if there is one, err. Beside an err, c may be a conclusion that could not
+// be completed.
 func (a *Aggregator) orRegistered(ctx context.Context, id sweep.ID, k *known, c *sweep.Conclusion,
 	err error) (*sweep.Conclusion, error) {
 	switch {

@@ -239,8 +239,8 @@ func checkOut(out string) error {
 
 // readParams reads training parameters from a YAML file, or from a LightGBM file, whose name ends in .conf. Without a
 // file they are the defaults for the kind of label. It returns the parameters, which go with the label, and the
-// metrics: those that the file names, followed by the standard ones of the objective. note is called with every
-// parameter that has no effect. An error has the place in the file, where there is one.
+// metrics: those that the file names, followed by the standard ones of the objective. note is called with what has no
+// effect, such as a parameter or an unknown metric. An error has the place in the file, where there is one.
 func readParams(file string, label *dataset.LabelInfo, note func(string)) (gbt.Params, []metric.Metric, error) {
 	values := map[string]any{}
 	var doc *strictyaml.Document
@@ -384,7 +384,7 @@ func (w *Setup) printData(ds *dataset.Dataset, p gbt.Params, threads int) {
 }
 
 // treePrinter returns a function that is called after every tree. It prints a progress line after the first tree, and
-// about twenty others over so many trees. name is that of the metric by which trees are evaluated.
+// 20 to 39 others over so many trees, if they are that many. name is that of the metric by which trees are evaluated.
 func (w *Setup) treePrinter(trees int, name string) func(gbt.Progress) error {
 	every := max(trees/20, 1)
 	var took time.Duration

@@ -168,17 +168,18 @@ func (c *claiming) logClaim(action protocol.Action, ended bool, err error) {
 // may be alive.
 //
 // A claim that cannot be read, for whatever reason, has no known holder, so it is taken for another task's. That costs
-// the takeover time. An error would end this attempt, and the next ones would end in the same way.
+// the takeover time. An error would end this attempt, and the next ones in the same way; so there is one only if ctx
+// has ended.
 func (w *Worker) isOwnEarlier(ctx context.Context, trial, claim int) (bool, error) {
 	c, err := w.trials.Claim(ctx, trial, claim)
-	if err != nil && ctx.Err() == nil {
-		w.Log.Warn("a claim cannot be read; its holder is watched like any other", "trial", trial, "error", err.Error())
-		return false, nil
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+		return c.Job == w.Job && c.Task == w.Task && c.Attempt < w.Attempt, nil
+	case ctx.Err() != nil:
 		return false, fmt.Errorf("claim of trial %d: %w", trial, err)
 	}
-	return c.Job == w.Job && c.Task == w.Task && c.Attempt < w.Attempt, nil
+	w.Log.Warn("a claim cannot be read; its holder is watched like any other", "trial", trial, "error", err.Error())
+	return false, nil
 }
 
 // createClaim creates claim n of a trial. It returns nil when another task was faster.

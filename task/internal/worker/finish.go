@@ -104,7 +104,7 @@ func (w *Worker) finishStep(ctx context.Context, step protocol.Action, end endin
 func (w *Worker) endOthers(ctx context.Context, f protocol.Finish, reason string) error {
 	w.Log.Info("ends the trials that have not begun or are paused", "reason", reason)
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(16)
+	group.SetLimit(16) // requests at a time
 	for _, t := range w.known.listing.Trials {
 		if !f.EndsToo(t.Trial) || w.plan.Trials[t.Number].Refit {
 			continue
@@ -129,7 +129,7 @@ func (w *Worker) endOthers(ctx context.Context, f protocol.Finish, reason string
 }
 
 // unclaimed returns a result for a trial that this task does not hold. An open trial has the parameters that were
-// decided for it, or none.
+// decided for it; none if it was not decided, or the decision cannot be read.
 func (w *Worker) unclaimed(ctx context.Context, trial int, status sweep.Status, reason string) sweep.Result {
 	now, params := time.Now().UTC(), w.plan.Trials[trial].Params
 	if w.plan.Trials[trial].Open {
@@ -237,8 +237,8 @@ func (w *Worker) writeCurve(ctx context.Context, p *pulse) {
 }
 
 // tidy drops checkpoints that are of no use any more. In a sweep that is over these are all. Otherwise they are those
-// of trials that have ended, whose holder vanished after it had written the result, or came back and saved once more.
-// Tasks alone have the right to empty checkpoints. A failure is only logged.
+// of trials that have ended, whose holder vanished after it had written the result, or came back and saved once more. A
+// failure is only logged.
 func (w *Worker) tidy(ctx context.Context) {
 	over, err := w.whyOver(ctx)
 	list, failed := w.trials.List(ctx)

@@ -21,7 +21,7 @@ var (
 	errEndedElsewhere = errors.New("another task has ended the trial")
 )
 
-// causes has the errors for the reasons why a holder has lost its trial. That the sweep is over has several.
+// causes has the errors for the reasons why a holder has lost its trial. If the sweep is over, whyOver has the error.
 var causes = map[protocol.Why]error{protocol.Superseded: errSuperseded, protocol.EndedElsewhere: errEndedElsewhere}
 
 // pulse keeps a claim alive while its trial trains, and stops the training when the sweep no longer wants it.

@@ -38,9 +38,9 @@ type training struct {
 	damage error           // errCopy, once a save has found it
 	from   *gbt.Checkpoint // nil at the beginning
 
-	deadline   time.Time // when limits.trial ends the training,
-	finalFirst bool      // or the time that is kept for the final training,
-	late       bool      // which has begun
+	deadline   time.Time // when the training has to end: by limits.trial,
+	finalFirst bool      // or, if this is set, by the time that is kept for the final training
+	late       bool      // that time had begun before the trial was trained at all
 
 	pauseAt int // the trees at which the trial waits for others; 0 while it does not
 	passed  []sweep.RungScore
@@ -72,7 +72,7 @@ func (w *Worker) trainClaimed(ctx context.Context, claim *sweep.Claim) error {
 	// A reader of the result must find the curve, so it is written before. If there is no result, the claim is released
 	// first: other tasks wait for that.
 	if e.why == protocol.NoReason {
-		hurry, cancel := outlive(ctx, curveFor) // ends with ctx, but for half a second
+		hurry, cancel := outlive(ctx, curveFor) // if ctx ends, there is no more time for it than that
 		w.writeCurve(hurry, t.pulse)
 		cancel()
 		return w.finish(ctx, e)
@@ -220,8 +220,6 @@ func (t *training) train(trialCtx context.Context) (err error) {
 		}
 	}()
 
-	// An earlier holder may have paused the trial at a rung, so whether it goes on is asked before what it trains; that
-	// is decided even for a trial that ends here, whose result names it.
 	chosen, err := t.decide(trialCtx)
 	if err != nil {
 		return err
@@ -264,15 +262,18 @@ func (t *training) train(trialCtx context.Context) (err error) {
 func (t *training) decide(ctx context.Context) (*sweep.Rated, error) {
 	var ends error        // why it is not to be trained
 	if !t.planned.Refit { // which has no rungs, and for which the time is kept
+		// An earlier holder may have paused the trial, which may have ended there or wait still.
 		ends = t.checkStanding(ctx)
 		if stopped := new(stoppedError); ends != nil && !errors.As(ends, &stopped) {
 			return nil, ends
 		}
+		// A trial of which nothing is saved does not begin in the time that is kept for the final training.
 		if ends == nil && t.finalFirst && t.from == nil && !time.Now().Before(t.deadline) {
 			t.late, ends = true, &untrainedError{t.plan.KeptBack()}
 		}
 	}
 
+	// What it trains is settled even if it ends here: its result has the parameters.
 	s, err := t.settle(ctx, t.claim)
 	t.result.Params, t.result.From = s.params, s.from
 	return s.chosen, errors.Join(err, ends)
@@ -546,7 +547,7 @@ func (t *training) newKeeper() *keep.Keeper {
 	}
 }
 
-// startOver drops checkpoints that cannot be resumed.
+// startOver drops the trial's checkpoints, so that the training to come does not resume any. A failure is only logged.
 func (t *training) startOver() {
 	if err := t.keeper.Clear(t.ctx); err != nil {
 		t.keeper.Log.Warn("drop the trial's checkpoints", "error", err.Error())
