@@ -21,11 +21,16 @@ const maxMoves = 5
 // decidePromotion decides whether the new version v, whose model is w, becomes the champion, and moves the champion
 // alias by compare-and-swap. After losing the swap to another version, it compares with that one. Before it decides,
 // it may move the alias back to the previous champion (takeBackChampion). The decision then says so in Regret,
-// whatever comes of the new version. A champion that cannot be read, or that others move too often, is a decision, not
-// an error: the version is not promoted.
+// whatever comes of the new version. A champion that cannot be read, or that others move too often, and a metric that
+// this build does not know are decisions, not errors: the version is not promoted.
 func (a *Aggregator) decidePromotion(ctx context.Context, p *sweep.Plan, v registry.Version, w *winner,
 	h *holdout) (*sweep.GateDecision, error) {
 	m, err := a.newMatch(ctx, p, v.Number, w, h)
+	if errors.As(err, new(*dataError)) {
+		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable,
+			Reason: fmt.Sprintf("%v; version %d is registered but was not promoted: upgrade the aggregator to the build "+
+				"that planned the sweep, and promote by hand", err, v.Number)}, nil
+	}
 	if err != nil {
 		return nil, err
 	}

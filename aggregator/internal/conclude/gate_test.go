@@ -368,6 +368,25 @@ func TestGateAgainstTheChampion(t *testing.T) {
 	}
 }
 
+// TestAMetricOfANewerBuild: a gate by a metric that this build does not know ends with a decision, and is not retried
+// for ever: the version is registered, and a person is told to upgrade. Without a comparison the metric is not needed.
+func TestAMetricOfANewerBuild(t *testing.T) {
+	for against, want := range map[string]sweep.Verdict{sweep.AgainstChampion: sweep.VerdictNotComparable,
+		sweep.AgainstNone: sweep.VerdictPromoted} {
+		w := newWorld(t, options{leaves: []int{2}, trees: 1, change: func(p *sweep.Plan) {
+			p.Spec.Gate = &sweep.Gate{Metric: "auc_of_2030", Against: against}
+		}})
+		c := w.mustConclude(t)
+		if c.Version != 1 || c.Verdict() != want || c.Gate.Promoted != (want == sweep.VerdictPromoted) {
+			t.Errorf("against %s: version %d, %+v; want version 1, %s", against, c.Version, c.Gate, want)
+		}
+		if want == sweep.VerdictNotComparable {
+			contains(t, c.Gate.Reason, `unknown metric "auc_of_2030"`)
+			contains(t, c.Gate.Reason, "version 1 is registered but was not promoted: upgrade the aggregator")
+		}
+	}
+}
+
 // TestSharesOfClasses: of several classes, the first trees of each class count for the shares of the gain. Here the
 // first class uses column a alone and the two others b. If only the first trees of all counted, a might look like a
 // leak.

@@ -49,22 +49,24 @@ type match struct {
 // newMatch collects what the gate needs to know of the new model, w, registered as that version: its predictions for
 // tonight's rows, made from raw values with its own encoding, what staging found about its dataset, and the versions
 // before it. If no version is compared with the new one (skipsComparison), it collects none of these. Rows or a model
-// that cannot be used are no error but part of the evidence. An error is one of the store, or an unknown metric.
+// that cannot be used are no error but part of the evidence. An error is one of the store, or a *dataError if this
+// build does not know the metric to compare by.
 func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w *winner, h *holdout) (*match, error) {
 	m := &match{a: a, plan: p, gate: p.Spec.Gated(), origins: map[int]*origin{}}
 	m.evidence = judge.Evidence{Binary: p.Spec.Objective == "binary", Classes: h.manifest.Label.Classes,
 		Seed: p.Spec.Seed, Shares: gainShares(w.trees, h.manifest.Encoding())}
-	var err error
-	if m.measure, err = metric.Lookup(m.gate.Metric); err != nil {
-		return nil, err
-	}
+	var err, unknown error
+	m.measure, unknown = metric.Lookup(m.gate.Metric)
 	if a.Contract != nil {
 		if m.evidence.Blocked, err = a.Contract.Blocked(ctx, p); err != nil {
 			return nil, err
 		}
 	}
-	if m.skipsComparison() {
+	switch {
+	case m.skipsComparison():
 		return m, nil
+	case unknown != nil:
+		return nil, &dataError{unknown}
 	}
 
 	m.fresh, err = scorer.New(w.trees, w.calibrator, h.manifest.Encoding(), h.levels)
