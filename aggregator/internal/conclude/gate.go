@@ -28,8 +28,8 @@ func (a *Aggregator) decidePromotion(ctx context.Context, p *sweep.Plan, v regis
 	m, err := a.newMatch(ctx, p, v.Number, w, h)
 	if errors.As(err, new(*dataError)) {
 		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable,
-			Reason: fmt.Sprintf("%v; version %d is registered but was not promoted: upgrade the aggregator to the build "+
-				"that planned the sweep, and promote by hand", err, v.Number)}, nil
+			Reason: fmt.Sprintf("%v; version %d is registered but was not promoted: upgrade the aggregator to the "+
+				"build that planned the sweep, and promote by hand", err, v.Number)}, nil
 	}
 	if err != nil {
 		return nil, err
