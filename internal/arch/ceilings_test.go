@@ -12,7 +12,7 @@ var ceilings = map[string]int{
 	"aggregator":                   7,
 	"aggregator/command":           75,
 	"aggregator/internal/cli":      208,
-	"aggregator/internal/conclude": 3205,
+	"aggregator/internal/conclude": 3208,
 	"aggregator/internal/judge":    749,
 	"bench/gauge":                  504,
 	"container/roots":              27,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_600
+const maxLines = 89_603
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
