@@ -197,52 +197,6 @@ func (c *comparison) runsOn(column, old *Column) bool {
 	return usual.nights == 0 && column.quantile(0) > old.quantile(steps)-0.05*width(old) || usual.lo > moved/8
 }
 
-// checkPeaks looks for a number that many rows suddenly have, such as a zero for unknown. If it finds none, it looks
-// for one that far more rows have than had any number before (checkCode). It reports whether a blocking finding was
-// added.
-func (c *comparison) checkPeaks(column, old *Column) bool {
-	rise, at := peakRise(column, old)
-	seen := c.learnColumnChange(column.Name, func(*Column) bool { return true }, func(k, before *Column) float64 {
-		rise, _ := peakRise(k, before)
-		return rise
-	})
-	return c.addIf(rise > seen.tolerance()*levelFloor+3*seen.hi+c.noise*math.Sqrt(rise), false, CodeLevel, column.Name,
-		"%s of the rows have the number %g, but only %s had it before", percent(at.Share), at.Number,
-		percent(at.Share-rise)) || c.checkCode(column)
-}
-
-// checkCode looks for a number that far more rows have than had any number of the column so far. It blocks if people
-// use such a number for a missing value: a whole number that is negative, 0 or made of three or more nines. Any other
-// number is a warning. It needs two earlier nights, all of which know the share of the most frequent number. Tonight's
-// share must be above 1 % and three times the largest earlier one, by more than chance.
-func (c *comparison) checkCode(column *Column) bool {
-	at, top := column.Top, c.learnColumn(column.Name, func(k *Column) float64 { return k.Top.Share })
-	if top.nights < 2 || top.lo == 0 || at.Share <= max(0.01, 3*top.hi+c.noise*math.Sqrt(top.hi)) {
-		return false
-	}
-	nines := math.Log10(math.Abs(at.Number) + 1) // the number of its nines, if it has no other digit
-	code := at.Number == math.Trunc(at.Number) && (at.Number <= 0 || nines == math.Trunc(nines) && nines >= 3)
-	return c.addIf(code, true, CodeLevel, column.Name, "%s of the rows have the number %g, but none had more than %s: "+
-		"does it stand for a missing value?", percent(at.Share), at.Number, percent(top.hi))
-}
-
-// peakRise returns the peak whose share has risen most from old to column, and by how much. A number that was no peak
-// of old counts as if no row had had it. Both results are zero if no peak has risen.
-func peakRise(column, old *Column) (rise float64, highest Peak) {
-	for _, peak := range column.Peaks {
-		was := 0.0
-		for _, earlier := range old.Peaks {
-			if earlier.Number == peak.Number {
-				was = earlier.Share
-			}
-		}
-		if peak.Share-was > rise {
-			rise, highest = peak.Share-was, peak
-		}
-	}
-	return rise, highest
-}
-
 // Tolerances of a factor on all numbers of a column. Sizes are absolute logarithms: 0 is a factor of 1.
 const (
 	scaleFloor = 0.05 // from this size on, beyond the usual one, a factor is told
@@ -282,13 +236,25 @@ func (c *comparison) checkScale(column, old *Column) bool {
 	})
 	luck := 3 * apart / math.Sqrt(float64(len(factors)))
 	usually := 2.5*seen.hi + luck
-	if apart > scaleAgree*size {
+	if apart > scaleAgree*size || !column.scaledFrom(old, factor) {
 		return false
 	}
 	limit := seen.tolerance()*scaleFloor + usually
 	return c.addIf(size > max(limit, scaleLeast), size > limit, CodeScaled, column.Name,
 		"the numbers are %.4g times what they were: median %.6g, before %.6g",
 		factor, column.Quantiles[steps/2], old.Quantiles[steps/2])
+}
+
+// scaledFrom reports whether the column's quantiles are nearer to old's times factor than to old's. Of few different
+// numbers a median that meets one and then the next is chance, and no factor of all. Of many it is not asked, as the
+// mix of levels moves their quantiles.
+func (c *Column) scaledFrom(old *Column, factor float64) bool {
+	same, scaled := 0.0, 0.0
+	for i, q := range old.Quantiles {
+		same += math.Abs(c.quantile(i) - q)
+		scaled += math.Abs(c.quantile(i) - factor*q)
+	}
+	return c.Distinct > 5*steps || scaled < same
 }
 
 // levelFactors returns, for each level of the column old.Beside, the median of tonight's numbers in its rows divided by
@@ -564,15 +530,18 @@ const driftFloor = 0.12
 
 // checkDrift compares the distribution of numbers with last night's. It blocks if more rows have moved to other ranges
 // than driftFloor, three times the largest usual change and chance explain together, and warns at half of the first
-// two. While few nights are known, the floor of what blocks is higher. If the numbers are ids that are given one after
-// the other, so is the whole limit, by the share that new ones may have (newIDShare). Only columns of numbers are
-// compared.
+// two. Rows whose number is a peak in place of another one near it only warn. While few nights are known, the floor of
+// what blocks is higher. If the numbers are ids that are given one after the other, so is the whole limit, by the share
+// that new ones may have (newIDShare). Only columns of numbers are compared.
 func (c *comparison) checkDrift(column, old *Column) {
 	if column.Kind != Number {
 		return
 	}
 
-	moved := Distance(column, old)
+	moved, near := Distance(column, old), 0.0
+	for _, p := range column.Peaks {
+		near += inPlace(p, column, old)
+	}
 	usual := c.learnColumnChange(column.Name, func(k *Column) bool { return k.Kind == Number }, Distance)
 	blocksAt := usual.tolerance()*driftFloor + 3*usual.hi + c.noise + old.newIDShare()
 	warnsAt := driftFloor/2 + 1.5*usual.hi + c.noise
@@ -583,7 +552,7 @@ func (c *comparison) checkDrift(column, old *Column) {
 	} else {
 		median += ", and was " + was
 	}
-	c.addIf(moved > blocksAt, moved > warnsAt, CodeDrift, column.Name,
+	c.addIf(moved-near > blocksAt, moved > warnsAt, CodeDrift, column.Name,
 		"the distribution of the numbers has changed: the median is %s; %s of the rows have moved to other ranges, %s",
 		median, percent(moved), usual.atMost("but at most %s were before"))
 }
