@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            320,
 	"internal/metric":              2084,
 	"internal/must":                22,
-	"internal/nights":              3526,
+	"internal/nights":              3571,
 	"internal/nights/nightstest":   884,
 	"internal/notify":              440,
 	"internal/page":                2231,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_603
+const maxLines = 89_648
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
