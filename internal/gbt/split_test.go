@@ -87,51 +87,6 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 	}
 }
 
-// TestBestOfFeatures: scoring features one after the other, each with the best split so far to beat, gives the best of
-// the splits that are found for each feature alone.
-func TestBestOfFeatures(t *testing.T) {
-	const features, bins = 20, 20
-	rng := rand.New(rand.NewPCG(3, 3))
-	pack := packing{hessianBits: bitsVaryingHessian, g1: 1, h1: 1}
-	for round := range 500 {
-		p := Defaults()
-		p.MinDataInLeaf, p.LambdaL1, p.LambdaL2 = rng.IntN(4), float64(round%3), float64(rng.IntN(2))
-		s := newSplitScorer(&p, pack)
-
-		// All features have the bins of the first one, some of these in another order, and so the same total. Numbers
-		// below 5 in every other round give many splits of equal gain, of which the lowest feature has to win.
-		words, size := make([]int64, features*bins), []int{5, 30_000}[round%2]
-		total := sums{}
-		for b := range bins {
-			g, h := rng.IntN(size)-size/2, 1+rng.IntN(size)
-			words[b] = int64(g)<<pack.hessianBits + int64(h)
-			total = total.plus(sums{float64(g), float64(h)})
-		}
-		for f := 1; f < features; f++ {
-			own := words[f*bins:][:bins]
-			copy(own, words)
-			rng.Shuffle(1+rng.IntN(bins), func(i, j int) { own[i], own[j] = own[j], own[i] })
-		}
-		target := s.target(total, bins)
-
-		var c scan
-		var got, want split
-		for f := range features {
-			feature, alone := Feature{Bins: bins, Missing: -1}, split{}
-			scored := scoredFeature{Feature: &feature, number: f, from: f * bins}
-			s.scoreThresholds(histogram{packed: words}, scored, &c, &target, &got)
-			s.scoreThresholds(histogram{packed: words}, scored, &c, &target, &alone)
-			if alone.gain > 0 && alone.betterThan(&want) {
-				want = alone
-			}
-		}
-		if got != want {
-			t.Fatalf("round %d: feature %d with gain %v, want feature %d with gain %v: %+v and %+v", round, got.feature,
-				got.gain, want.feature, want.gain, got, want)
-		}
-	}
-}
-
 // realGain is the gain, by LightGBM's formulas and in real units, of the split that sends the bins up to at left, and
 // the missing ones if withMissing; 0 if it is not allowed. missing is the bin of missing values, -1 if there is none.
 func realGain(h histogram, pack packing, p *Params, total sums, rows, at int, withMissing bool, missing int) float64 {

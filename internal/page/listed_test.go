@@ -57,7 +57,5 @@ func TestTheUsualParametersComeFirst(t *testing.T) {
 
 	s = drawn(1, 120, 8, 3)
 	s.Params[1].Name = "learning_rate"
-	if got := strings.Join(s.Leaderboard(10).Head, " "); !strings.Contains(got, "auc on valid p0 learning_rate") {
-		t.Errorf("the leaderboard of a sweep in which p0 decides has %s, expected p0 first", got)
-	}
+	says(t, "the leaderboard where p0 decides", strings.Join(s.Leaderboard(10).Head, " "), "auc on valid p0 learning_rate")
 }

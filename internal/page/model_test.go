@@ -121,33 +121,25 @@ func TestNightsOfAModel(t *testing.T) {
 	// Of 11 nights, one was blocked and the last one made no champion: it scored 0.0031 more than the 0.114 of
 	// version 9.
 	text := said(write(t, versions(10)))
-	for _, want := range []string{"Version 9 is live promoted 2026-11-20 04:00 " +
-		"The last night, 2026-11-21 03:00 : not promoted. W" + worseThan9[1:] + ". " +
+	says(t, "eleven nights", text, "Version 9 is live promoted 2026-11-20 04:00 "+
+		"The last night, 2026-11-21 03:00 : not promoted. W"+worseThan9[1:]+". "+
 		"Nothing to do: version 9 stays live, and the next night tries again.",
 		"made a champion 9 of 11 nights",
 		"warning: price",
 		"all labels are 0",
 		"log_loss, lower is better: of the version that was live and of the night's new one, on the same test rows.",
-		"not promoted 10 9 0.114 0.1171"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("got %.3000q, want %q in it", text, want)
-		}
-	}
+		"not promoted 10 9 0.114 0.1171")
 
 	// Version 3 was taken back.
 	m := versions(4)
 	m.Champion, m.Moves = 2, append(m.Moves, registry.Event{Alias: "champion", Kind: registry.RolledBack, From: 3,
 		To: 2, At: m.Moves[2].At.Add(time.Hour)})
-	if text := said(write(t, m)); !strings.Contains(text, "Version 2 is live restored by a rollback 2026-11-14 05:00") {
-		t.Errorf("got %.300q, want that a rollback has restored version 2", text)
-	}
+	says(t, "version 3 taken back", said(write(t, m)), "Version 2 is live restored by a rollback 2026-11-14 05:00")
 
 	// The last two nights made no champion.
 	m = versions(4)
 	m.Nights[1].Verdict = sweep.VerdictNoWinner
-	if text := said(write(t, m)); !strings.Contains(text, "2 nights in a row have made no champion.") {
-		t.Errorf("got %.600q, want that two nights in a row made no champion", text)
-	}
+	says(t, "two nights without a champion", said(write(t, m)), "2 nights in a row have made no champion.")
 }
 
 // TestCommandsToCopy: a page prints the commands that would change what it shows (cancel a sweep, promote a version,
@@ -188,9 +180,7 @@ func TestCommandsToCopy(t *testing.T) {
 	before := page.Commands
 	defer func() { page.Commands = before }()
 	page.Commands = strings.NewReplacer("launcher cancel", "coppice cancel")
-	if text := write(t, open); !strings.Contains(text, "<code>coppice cancel night-ctr-9</code>") {
-		t.Errorf("called coppice: got %.900q, want coppice cancel night-ctr-9 in it", said(text))
-	}
+	says(t, "called coppice", write(t, open), "<code>coppice cancel night-ctr-9</code>")
 }
 
 // TestIndexPage: the home page passes checkPages with something on it and empty, and hostile texts do no harm.

@@ -65,9 +65,7 @@ func TestWhyATrialWasTried(t *testing.T) {
 
 // TestTooFewToTell: with 12 trials, the card on importance says that 24 are needed, not which parameters matter.
 func TestTooFewToTell(t *testing.T) {
-	if got := card(t, sample(12), "importance"); !strings.Contains(got, "24 are needed") {
-		t.Errorf("of twelve trials importance says %q, expected how many it takes", got)
-	}
+	says(t, "importance of twelve trials", card(t, sample(12), "importance"), "24 are needed")
 }
 
 // TestThePageSaysWhatPredicts: the page says that the model of the final training predicts, or, if that was not used,
@@ -76,14 +74,10 @@ func TestThePageSaysWhatPredicts(t *testing.T) {
 	s := sample(1)
 	s.Winner.Final = &sweep.FinalModel{Trial: 50, Registered: true, Reason: "trained on all 900 rows with 20 trees"}
 	want := "The model that predicts is that of the final training, trial 50, trained on all 900 rows with 20 trees."
-	if text := write(t, s); !strings.Contains(text, want) {
-		t.Errorf("registered: got %.900q, want %q in it", said(text), want)
-	}
+	says(t, "registered", write(t, s), want)
 	s.Winner.Final = &sweep.FinalModel{Trial: 50, Reason: "the final training had not ended; the winner is registered"}
 	want = "The final training, trial 50, was not used: the final training had not ended"
-	if text := write(t, s); !strings.Contains(text, want) {
-		t.Errorf("not registered: got %.900q, want %q in it", said(text), want)
-	}
+	says(t, "not registered", write(t, s), want)
 }
 
 // TestFront: the leaderboard of a sweep with several objectives has a column for each, and marks the trials on the
@@ -127,9 +121,7 @@ func TestWhenASweepEnds(t *testing.T) {
 	home := tonight() // at $3.20 an hour: $0.53 in the ten minutes so far, $1.81 in the 2,040 s that are left
 	const warning = "will reach budget night-ctr-11 : At this pace it would cost about $2.35 and reaches its budget " +
 		"of $2.00"
-	if text := said(write(t, home)); !strings.Contains(text, warning) {
-		t.Errorf("home: got %.900q, want %q in it", text, warning)
-	}
+	says(t, "home", said(write(t, home)), warning)
 }
 
 // TestChosenAndJudged: the page of a sweep begins with the gate's reason, and names both the metric by which the trial
@@ -154,11 +146,7 @@ func TestChosenAndJudged(t *testing.T) {
 			"Why this trial was chosen"}} {
 		s.Winner.Gate.Promoted = promoted
 		text := said(write(t, s))
-		for _, part := range want {
-			if !strings.Contains(text, part) {
-				t.Errorf("promoted %t: got %.1500q, want %q in it", promoted, text, part)
-			}
-		}
+		says(t, fmt.Sprintf("promoted %t", promoted), text, want...)
 		if strings.Contains(text, "Why it won") != promoted {
 			t.Errorf("promoted %t: the page says why it won: %t, want %t", promoted, !promoted, promoted)
 		}
@@ -178,9 +166,7 @@ func TestMovedSince(t *testing.T) {
 		10: "ctr version 9 was promoted; version 10 is live"} {
 		s := sample(5)
 		s.Winner.LiveNow = live
-		if text := said(write(t, s)); !strings.Contains(text, want+" 2026") {
-			t.Errorf("version %d is live now: want %q in %.900q", live, want, text)
-		}
+		says(t, fmt.Sprintf("version %d is live now", live), said(write(t, s)), want+" 2026")
 	}
 }
 
@@ -192,9 +178,7 @@ func TestWhoseTestRows(t *testing.T) {
 	for want, final := range map[string]*sweep.FinalModel{"average_precision on test of ctr version 9 0.1162": nil,
 		twin: {Registered: true}} {
 		s.Winner.Final = final
-		if got := said(write(t, s)); !strings.Contains(got, want) {
-			t.Errorf("got %.900q, want %q in it", got, want)
-		}
+		says(t, fmt.Sprintf("final model %+v", final), said(write(t, s)), want)
 	}
 }
 
@@ -204,9 +188,7 @@ func TestTheirOwnDates(t *testing.T) {
 	d, m, home := manyNights(2), versions(2), tonight()
 	d.Nights[1].Day, m.Nights[0].Night, home.Sweeps[1].Night = "2026-01-02", "2026-01-02", "2026-01-02"
 	for name, view := range map[string]writer{"dataset": d, "model": m, "home": home} {
-		if text := write(t, view); !strings.Contains(text, ">2026-01-02<") {
-			t.Errorf("%s: got %.900q, want the night under its own day, 2026-01-02", name, said(text))
-		}
+		says(t, name, write(t, view), ">2026-01-02<")
 	}
 }
 
@@ -398,9 +380,7 @@ func TestWhatMovesPredictions(t *testing.T) {
 	}
 	s.Winner.Effects = nil
 	const want = "By the share of the gain of all splits: there are no SHAP values."
-	if text := said(write(t, s)); !strings.Contains(text, want) {
-		t.Errorf("without SHAP values: got %.3000q, want gains, and that they are such", text)
-	}
+	says(t, "without SHAP values", said(write(t, s)), want)
 }
 
 // TestTheFinalIsCountedBesideTheTrials: a final training is not among the trials that the page counts, neither in
@@ -415,11 +395,7 @@ func TestTheFinalIsCountedBesideTheTrials(t *testing.T) {
 		}
 	}
 	got := said(write(t, s))
-	for _, want := range []string{"trials ended 3 of 3 and the final ", fmt.Sprintf("done %d ", done)} {
-		if !strings.Contains(got, want) {
-			t.Errorf("got %.2500q, want %q in it", got, want)
-		}
-	}
+	says(t, "a final training", got, "trials ended 3 of 3 and the final ", fmt.Sprintf("done %d ", done))
 	if done == 0 || !strings.Contains(write(t, s), `"final":3`) {
 		t.Errorf("%d trials are done and the script is not told that trial 3 is the final; want some, and that", done)
 	}
@@ -432,11 +408,7 @@ func TestAllFailedBesideAFinal(t *testing.T) {
 	last := &s.Trials[7]
 	last.Final, last.State, last.Reason = true, page.StateCancelled, "had not started when the sweep was concluded"
 	got := said(write(t, s))
-	for _, want := range []string{"No winner: all 7 trials failed", "For one reason: 4 tasks died while training it"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("got %.900q, want %q in it", got, want)
-		}
-	}
+	says(t, "all failed beside a final training", got, "No winner: all 7 trials failed", "For one reason: 4 tasks died while training it")
 }
 
 // TestAnUnusualTableIsAmber: a table with a warning, or one that a person accepted, is amber on its own page and on the

@@ -327,11 +327,17 @@ func allAre(state string) *page.Sweep {
 func TestWithoutAScore(t *testing.T) {
 	for _, state := range page.States {
 		text := visible(write(t, allAre(state)))
-		for _, want := range []string{"No winner", "Nothing to draw.", "No trial has a score",
-			"8 trials have ended", map[string]string{page.StateFailed: "all 8 trials failed"}[state]} {
-			if !strings.Contains(text, want) {
-				t.Errorf("all trials are %s and have no score: got %.900q, want %q in it", state, text, want)
-			}
+		says(t, "all trials are "+state, text, "No winner", "Nothing to draw.", "No trial has a score",
+			"8 trials have ended", map[string]string{page.StateFailed: "all 8 trials failed"}[state])
+	}
+}
+
+// says fails the test unless a text, which what names, has each of the parts.
+func says(t *testing.T, what, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%s: got %.2500q, want %q in it", what, said(text), part)
 		}
 	}
 }
@@ -418,62 +424,35 @@ var hostile = []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(
 	"' onmouseover='alert(1)", "{{.}}", "${alert(1)}", "\u202egnp.exe", "\u2066\u2069\u200f", "\x00\x1b[31mred\x07",
 	"a\nb\tc", "]]>", "&lt;script&gt;", strings.Repeat("x", 5000), "\xff\xfe", "=cmd|' /C calc'!A0"}
 
-// TestHostileTexts: with a hostile text in place of every text of a sweep, the page has the same elements and
-// attributes as with plain texts, no character that hides or reverses others, and its drawings are still well-formed.
+// TestHostileTexts: hostile texts in a sweep's page, also of a label with classes, do no harm.
 func TestHostileTexts(t *testing.T) {
-	plain := write(t, sample(12))
-	for _, h := range hostile {
-		s := sample(12)
-		s.ID, s.Model, s.Dataset, s.Objective, s.Metric, s.Version, s.State = h, h, h, h, h, h, h
-		s.Notes = []string{h}
-		for i := range s.Params {
-			s.Params[i].Name += h
-			for j := range s.Params[i].Categories {
-				s.Params[i].Categories[j] += h
-			}
-		}
-		for i := range s.Trials {
-			s.Trials[i].Reason = h
-		}
-		w := s.Winner
-		w.Reason, w.Model, w.Calibration.Method, w.Calibration.Reason, w.Verified.Scorer = h, h, h, h, h
-		w.Gate.Reason, w.Gate.Metric, w.Gate.Checks[0].Name, w.Gate.Checks[0].Reason = h, h, h, h
-		w.Params, w.Rejected[0].Reason, w.Features[0].Feature = h, h, h
-		w.Tested.RunnerUp.Metric, w.Tested.Default.Metric = h, h
-		for _, m := range []map[string]float64{w.Valid, w.Test} {
-			m[h] = m["auc"]
-			delete(m, "auc")
-		}
-
-		text := write(t, s)
-		if got, want := elements(text), elements(plain); !slices.Equal(got, want) {
-			t.Errorf("with %.40q the page has other elements: %s", h, changed(got, want))
-		}
-		if i := strings.IndexFunc(text, unwanted); i >= 0 {
-			t.Errorf("with %.40q there is a character that must not be there: %q", h, around(text, i))
-		}
-		for _, c := range s.Charts() {
-			isXML(t, fmt.Sprintf("%s with %.40q", c.ID, h), []byte(write(t, svg{c})))
-		}
-		dataOf(t, text)
-	}
+	hostilePages(t, func() writer { return sample(12) })
+	hostilePages(t, func() writer { return ofClasses(14, "class ") })
 }
 
 // hostilePages puts each hostile text into all fields of a view and fails the test if the page has an element or
-// attribute that it has with no plain text, a character that hides or reverses others, or a link to another place.
+// attribute that it has with no plain text or lacks one that it has with a word, if it has a character that hides or
+// reverses others or a link to another place, or if its charts are not well-formed XML.
 func hostilePages(t *testing.T, view func() writer) {
 	t.Helper()
 	// Some elements appear only where a text is not empty, so the allowed ones are also those with "word" everywhere.
 	word := view()
 	poison(reflect.ValueOf(word), "word")
-	plain := slices.Concat(elements(write(t, view())), elements(write(t, word)))
+	needed := elements(write(t, word))
+	plain := slices.Concat(elements(write(t, view())), needed)
 	for _, h := range hostile {
 		v := view()
 		poison(reflect.ValueOf(v), h)
 		text := write(t, v)
-		for _, e := range elements(text) {
+		got := elements(text)
+		for _, e := range got {
 			if !slices.Contains(plain, e) {
 				t.Errorf("with %.40q in every text the page has %s", h, e)
+			}
+		}
+		for _, e := range needed {
+			if !slices.Contains(got, e) {
+				t.Errorf("with %.40q in every text the page lacks %s, which it has with a word", h, e)
 			}
 		}
 		if i := strings.IndexFunc(text, unwanted); i >= 0 {
@@ -482,6 +461,11 @@ func hostilePages(t *testing.T, view func() writer) {
 		if regexp.MustCompile(`(?i)href="[^"/#]`).MatchString(strings.Replace(visible(text),
 			`<link rel="icon" href="data:image/svg+xml,`, "", 1)) {
 			t.Errorf("with %.40q a link leads elsewhere", h)
+		}
+		if s, ok := v.(*page.Sweep); ok {
+			for _, c := range s.Charts() {
+				isXML(t, fmt.Sprintf("%s with %.40q", c.ID, h), []byte(write(t, svg{c})))
+			}
 		}
 		dataOf(t, text)
 	}
@@ -544,32 +528,12 @@ func elements(text string) []string {
 	return out
 }
 
-// changed lists what got has and want does not (+), and the other way round (-).
-func changed(got, want []string) string {
-	var out []string
-	for _, g := range got {
-		if !slices.Contains(want, g) {
-			out = append(out, "+"+g)
-		}
-	}
-	for _, w := range want {
-		if !slices.Contains(got, w) {
-			out = append(out, "-"+w)
-		}
-	}
-	return strings.Join(out, ", ")
-}
-
 // TestPolicy: the content security policy allows the page's own style and script by their hashes and no others, and the
 // page has no attribute (style, onclick) that such a policy forbids.
 func TestPolicy(t *testing.T) {
 	text := write(t, sample(3))
-	for _, part := range []string{"default-src 'none'", "script-src 'sha256-", "style-src 'sha256-", "base-uri 'none'",
-		"form-action 'none'"} {
-		if !strings.Contains(page.Policy, part) {
-			t.Errorf("the policy %q lacks %q", page.Policy, part)
-		}
-	}
+	says(t, "the policy", page.Policy, "default-src 'none'", "script-src 'sha256-", "style-src 'sha256-", "base-uri 'none'",
+		"form-action 'none'")
 	if strings.Contains(page.Policy, "unsafe") || strings.Contains(page.Policy, "*") {
 		t.Errorf("the policy is %q, want nothing unsafe, and no *", page.Policy)
 	}

@@ -44,9 +44,7 @@ func TestWeightsDoNotMakeRows(t *testing.T) {
 	for _, w := range []float64{1, 50} {
 		s.Winner.Tested.Bins = []metric.Bin{{Rows: 500, Weight: 500 * w, Positive: 60 * w, Before: 50 * w,
 			After: 50 * w, Squares: 500 * w * w}}
-		if got, want := chart(t, s, "reliability").Summary, "1 of 1 bin within noise"; !strings.Contains(got, want) {
-			t.Errorf("rows of weight %v: %q, expected %q in it", w, got, want)
-		}
+		says(t, fmt.Sprintf("rows of weight %v", w), chart(t, s, "reliability").Summary, "1 of 1 bin within noise")
 	}
 }
 
@@ -61,11 +59,7 @@ func TestTheDefaultIsARival(t *testing.T) {
 		fmt.Sprintf("the runner-up (trial %d) 0.84 %% -0.34 %% 2 %% within noise", next)},
 		{fmt.Sprintf("the runner-up and default (trial %d), both uncalibrated", next)}} {
 		got := card(t, s, "rivals")
-		for _, text := range want {
-			if !strings.Contains(got, text) {
-				t.Errorf("got %.900q, want %q in it", got, text)
-			}
-		}
+		says(t, "rivals", got, want...)
 		s.Winner.Tested.Default.Trial, s.Winner.Tested.Default.Calibrated = s.Winner.Tested.RunnerUp.Trial, false
 	}
 	if got := card(t, s, "rivals"); strings.Contains(got, "the default (") {
@@ -80,9 +74,7 @@ func TestRivalsAreTheGates(t *testing.T) {
 	s.Winner.Gate.Champion = 2
 	s.Winner.Gate.Checks = append(s.Winner.Gate.Checks, sweep.GateCheck{Name: "reference", Version: 5, Value: 0.01,
 		Low: 0.005, High: 0.015, Rows: 10, New: 0.09, Old: 0.1})
-	if got, want := card(t, s, "rivals"), "version 5 on earlier nights"; !strings.Contains(got, want) {
-		t.Errorf("got %.900q, want %q in it", got, want)
-	}
+	says(t, "rivals", card(t, s, "rivals"), "version 5 on earlier nights")
 }
 
 // TestWithoutFeatures: beside the metric on test stands what a model without features scores (0.4321), named after what
@@ -94,9 +86,7 @@ func TestWithoutFeatures(t *testing.T) {
 		s.Metric, s.Winner.Test = by, map[string]float64{by: 0.75}
 		s.Winner.Tested = &metric.Tested{Alone: map[string]float64{by: 0.4321},
 			Calibrated: want == "the base rate alone"}
-		if text := said(write(t, s)); !strings.Contains(text, want+" 0.4321") {
-			t.Errorf("got %.900q, want %s 0.4321 in it", text, want)
-		}
+		says(t, by, said(write(t, s)), want+" 0.4321")
 	}
 }
 
@@ -146,16 +136,12 @@ func TestChecksSayWhatTheyMeasure(t *testing.T) {
 		{Name: "calibration", Passed: true, Value: 0.9, Reason: "on 20,000 rows of earlier nights"},
 		{Name: "tonight", Passed: true, Value: -0.002, Low: -0.005, High: 0.001}}
 	text := said(write(t, s))
-	for _, want := range []string{"calibration error that chance does not explain, of the base rate 0 %",
+	says(t, "five checks", text, "calibration error that chance does not explain, of the base rate 0 %",
 		"largest share of one column, of the gain of the first trees 52 %",
 		"predicted in total, of what was observed tonight 104 % (99 % to 110 %)",
 		"predicted in total, of what was observed on earlier nights 90 %",
 		"≈ holds, within the margin gain over the live version, on tonight",
-		" -0.002 (-0.005 to 0.001), within the margin"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("five checks: got %.3000q, want %q in it", text, want)
-		}
-	}
+		" -0.002 (-0.005 to 0.001), within the margin")
 }
 
 // TestNothingWasCalibrated: if no calibrator was fitted (method none), the page tells nothing of predictions before
