@@ -209,9 +209,7 @@ func TestWriterRefusesTargetsOfOtherLengths(t *testing.T) {
 		targets := f.targets["calib"]
 		change(&targets)
 		err := w.WriteTargets("calib", 0, targets)
-		if err == nil || !strings.Contains(err.Error(), name+" is not as long") {
-			t.Errorf("another length of %s: got error %v, want one that names it", name, err)
-		}
+		must.Say(t, fmt.Sprintf("another length of %s", name), err, name+" is not as long")
 	}
 	must.Do(t, w.WriteTargets("calib", 0, f.targets["calib"]))
 }

@@ -162,10 +162,7 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseSpec("d.yaml", []byte(tc.in))
-			var e *strictyaml.Error
-			if !errors.As(err, &e) || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got  %v\nwant ... %s ...", err, tc.want)
-			}
+			must.SayAs[*strictyaml.Error](t, "parsing the spec", err, tc.want)
 		})
 	}
 }

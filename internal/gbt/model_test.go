@@ -120,9 +120,7 @@ end of trees
 		endless, err := ReadModel(strings.NewReader(text))
 		if word == "nan" {
 			want := `line 16: tree 0: threshold: "nan" at position 0`
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("a threshold of nan is refused with %v, expected %s", err, want)
-			}
+			must.Say(t, "a threshold of nan", err, want)
 		} else if err != nil || endless.Predict([]float64{math.MaxFloat64, 1}) != 2 {
 			t.Errorf("a threshold of inf: got error %v, want none, and 2 for the largest number, which goes left", err)
 		}

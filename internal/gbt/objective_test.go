@@ -338,9 +338,7 @@ func TestObjectivesRefuseLabels(t *testing.T) {
 			p.NumClass = 3
 		}
 		_, err := newObjectives(&p, &Data{Rows: len(tc.labels), Label: tc.labels})
-		if err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s of %v: got error %v, want %q", tc.objective, tc.labels, err, tc.want)
-		}
+		must.Say(t, fmt.Sprintf("%s of %v", tc.objective, tc.labels), err, tc.want)
 	}
 }
 

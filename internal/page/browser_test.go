@@ -23,11 +23,11 @@ var (
 	shots = flag.String("shots", "", "folder for pictures of ten states")
 )
 
-// file writes a view's page to a file and returns the file's address.
-func file(t *testing.T, view writer) string {
+// file writes a sweep's page to a file and returns the file's address.
+func file(t *testing.T, s *page.Sweep) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "page.html")
-	if err := os.WriteFile(path, []byte(write(t, view)), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(write(t, s)), 0o600); err != nil {
 		t.Fatalf("cannot write the page: %v", err)
 	}
 	return "file://" + path
@@ -383,7 +383,11 @@ func TestBrowserPages(t *testing.T) {
 				"!r.hidden).length"), 1.0)
 		}},
 	} {
-		url := file(t, tc.view)
+		path := filepath.Join(t.TempDir(), tc.name+".html")
+		if err := os.WriteFile(path, []byte(write(t, tc.view)), 0o600); err != nil {
+			t.Fatalf("cannot write the page: %v", err)
+		}
+		url := "file://" + path
 		p := b.Open(url, 1280, 1800)
 		inTheDark(p, false)
 		p.Eval("localStorage.clear()", nil) // the page before was left in the dark
@@ -423,8 +427,11 @@ func TestBrowserSmall(t *testing.T) {
 	for name, view := range map[string]writer{"home": tonight(), "empty": &page.Index{}, "sweep": sample(50),
 		"running": running(), "held": held(), "none": allAre(page.StateFailed), "thousand": sample(1000),
 		"model": versions(30), "dataset": manyNights(30), "blocked": blocked(), "classes": ofClasses(5, "class")} {
-		url := file(t, view)
-		p := b.Open(url, 390, 844)
+		path := filepath.Join(t.TempDir(), "page.html")
+		if err := os.WriteFile(path, []byte(write(t, view)), 0o600); err != nil {
+			t.Fatalf("cannot write the page: %v", err)
+		}
+		p := b.Open("file://"+path, 390, 844)
 		if screens := p.Number("document.documentElement.scrollHeight / innerHeight"); screens > 3 {
 			t.Errorf("%s has %.1f screens on a phone, want at most 3", name, screens)
 		}
@@ -475,9 +482,12 @@ func TestBrowserTenSeconds(t *testing.T) {
 			"nothing is trained on it", "launcher stage DATASET.yaml", "launcher datasets accept clicks@",
 			"launcher datasets show clicks@"}},
 	} {
-		url := file(t, tc.view)
+		path := filepath.Join(t.TempDir(), "page.html")
+		if err := os.WriteFile(path, []byte(write(t, tc.view)), 0o600); err != nil {
+			t.Fatalf("cannot write the page: %v", err)
+		}
 		for width, screens := range map[int]int{1440: 1, 390: 3} {
-			p := b.Open(url, width, map[int]int{1440: 900, 390: 844}[width])
+			p := b.Open("file://"+path, width, map[int]int{1440: 900, 390: 844}[width])
 			for _, answer := range tc.answers {
 				if !inSight(p, answer, screens) {
 					t.Errorf("%s at %d pixels: %q is not in the first %d screens", tc.name, width, answer, screens)

@@ -61,7 +61,8 @@ func TestConfusion(t *testing.T) {
 			2: "99 % of 1,010 test rows, by their weights, have"}
 		within := map[float64]string{1: "99 % to 99.8 %", 2: ""}[w]
 		by := card(t, s, "classes")
-		says(t, fmt.Sprintf("weight %v", w), by, words[w], "mean recall of 2 classes is 80 %", "1 class is never predicted",
+		says(t, fmt.Sprintf("weight %v", w), by, words[w], "mean recall of 2 classes is 80 %",
+			"1 class is never predicted",
 			within, "a 1,000 99.6 % ", "b 10 60 % ", " a 40 %")
 		if w == 2 && strings.Contains(by, " to 9") {
 			t.Errorf("got %q, want intervals only where rows count alike", by)

@@ -5,6 +5,8 @@ package page_test
 import (
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -83,6 +85,13 @@ func longModel() *page.Model {
 // dark, with everything unfolded; and each guard finds the fault that is planted for it.
 func TestBrowserGuards(t *testing.T) {
 	b := pagetest.Start(t)
+	open := func(name string, view writer, width int) *pagetest.Page {
+		path := filepath.Join(t.TempDir(), name+".html")
+		if err := os.WriteFile(path, []byte(write(t, view)), 0o600); err != nil {
+			t.Fatalf("cannot write the page: %v", err)
+		}
+		return b.Open("file://"+path, width, 900)
+	}
 	for _, tc := range []struct {
 		name string
 		view writer
@@ -96,7 +105,7 @@ func TestBrowserGuards(t *testing.T) {
 		{"blocked", blocked()},
 	} {
 		for _, width := range []int{1440, 390} {
-			p := b.Open(file(t, tc.view), width, 900)
+			p := open(tc.name, tc.view, width)
 			p.Eval("document.querySelectorAll('details').forEach(d => { d.open = true; })", nil)
 			p.Eval("document.querySelectorAll('figure, .tall').forEach(e => { e.style.contentVisibility = 'visible'; })", nil)
 			for _, dark := range []bool{false, true} {
@@ -110,7 +119,7 @@ func TestBrowserGuards(t *testing.T) {
 		}
 	}
 	for _, g := range guards {
-		p := b.Open(file(t, sample(20)), 1440, 900)
+		p := open("fault", sample(20), 1440)
 		inTheDark(p, false)
 		p.Eval("document.querySelectorAll('details').forEach(d => { d.open = true; }); document.documentElement.classList.add('still')", nil)
 		p.Eval(g.fault, nil)

@@ -57,5 +57,6 @@ func TestTheUsualParametersComeFirst(t *testing.T) {
 
 	s = drawn(1, 120, 8, 3)
 	s.Params[1].Name = "learning_rate"
-	says(t, "the leaderboard where p0 decides", strings.Join(s.Leaderboard(10).Head, " "), "auc on valid p0 learning_rate")
+	says(t, "the leaderboard where p0 decides", strings.Join(s.Leaderboard(10).Head, " "),
+		"auc on valid p0 learning_rate")
 }

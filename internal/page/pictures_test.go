@@ -128,8 +128,11 @@ func TestPictures(t *testing.T) {
 		{"model-nights-dark", versions(10), 1200, 620, true, "nights-h", ""},
 		{"model-shap-dark", versions(10), 1200, 620, true, "features-h", ""},
 	} {
-		url := file(t, tc.view)
-		p := b.Open(url, tc.width, tc.height)
+		path := filepath.Join(t.TempDir(), "page.html")
+		if err := os.WriteFile(path, []byte(write(t, tc.view)), 0o600); err != nil {
+			t.Fatalf("cannot write the page: %v", err)
+		}
+		p := b.Open("file://"+path, tc.width, tc.height)
 		inTheDark(p, tc.dark)
 		if tc.before != "" {
 			p.Eval(tc.before, nil)

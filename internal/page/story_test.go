@@ -408,7 +408,8 @@ func TestAllFailedBesideAFinal(t *testing.T) {
 	last := &s.Trials[7]
 	last.Final, last.State, last.Reason = true, page.StateCancelled, "had not started when the sweep was concluded"
 	got := said(write(t, s))
-	says(t, "all failed beside a final training", got, "No winner: all 7 trials failed", "For one reason: 4 tasks died while training it")
+	says(t, "all failed beside a final training", got, "No winner: all 7 trials failed",
+		"For one reason: 4 tasks died while training it")
 }
 
 // TestAnUnusualTableIsAmber: a table with a warning, or one that a person accepted, is amber on its own page and on the

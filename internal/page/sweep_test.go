@@ -532,7 +532,8 @@ func elements(text string) []string {
 // page has no attribute (style, onclick) that such a policy forbids.
 func TestPolicy(t *testing.T) {
 	text := write(t, sample(3))
-	says(t, "the policy", page.Policy, "default-src 'none'", "script-src 'sha256-", "style-src 'sha256-", "base-uri 'none'",
+	says(t, "the policy", page.Policy, "default-src 'none'", "script-src 'sha256-", "style-src 'sha256-",
+		"base-uri 'none'",
 		"form-action 'none'")
 	if strings.Contains(page.Policy, "unsafe") || strings.Contains(page.Policy, "*") {
 		t.Errorf("the policy is %q, want nothing unsafe, and no *", page.Policy)

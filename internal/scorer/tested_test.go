@@ -1,8 +1,10 @@
 package scorer
 
 import (
-	"strings"
+	"fmt"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // FuzzDecodeTested: of what is decoded, each class says of all classes how many of its rows were predicted as them.
@@ -31,8 +33,6 @@ func TestDecodeTestedRefuses(t *testing.T) {
 	for _, classes := range []string{`{"taken":[1]},{"taken":[1,0]}`, `{"taken":[-1]}`, `{"taken":[1],"rows":-1}`,
 		`{"taken":[1],"weight":-1}`, `{}`} {
 		_, err := DecodeTested([]byte(`{"format":1,"classes":[` + classes + `]}`))
-		if err == nil || !strings.Contains(err.Error(), "tested.json: class ") {
-			t.Errorf("classes %s: got error %v, want one that names the class", classes, err)
-		}
+		must.Say(t, fmt.Sprintf("classes %s", classes), err, "tested.json: class ")
 	}
 }

@@ -275,9 +275,8 @@ func TestConditionOnValues(t *testing.T) {
 		"trees > 1 && value(bid) > 1": "column 14: no such metric",
 		"value(label > 1":             "no such metric",
 	} {
-		if _, err := search.CompileRequire(text, resolve); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got error %v, want %s", text, err, want)
-		}
+		_, err := search.CompileRequire(text, resolve)
+		must.Say(t, text, err, want)
 	}
 }
 

@@ -384,10 +384,7 @@ func TestAnotherTrainingIsRefused(t *testing.T) {
 	}
 	wg.Wait()
 	for id, err := range errs {
-		if err == nil || !strings.Contains(err.Error(), "trains something else") {
-			t.Errorf("two workers with different parameters: worker %d: error %v, want that the other trains "+
-				"something else", id, err)
-		}
+		must.Say(t, fmt.Sprintf("two workers with different parameters: worker %d", id), err, "trains something else")
 	}
 }
 

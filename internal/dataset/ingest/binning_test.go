@@ -216,18 +216,12 @@ func TestClasses(t *testing.T) {
 			if got := s.Split("train").Label; tc.labels != nil && !slices.Equal(got[:3], tc.labels) {
 				t.Errorf("the first labels are %v, want %v", got[:3], tc.labels)
 			}
-			said := ""
-			for _, w := range s.Manifest.About.Warnings {
-				if w.Code == WarnSpelling {
-					said += w.Column + ": " + w.Text
-				}
-			}
 			want := ""
 			if name == "spellings" {
-				want = `y: equal numbers are one class: "+1", "1", "1.0" all mean class 1`
+				want = `y: equal numbers are one class: "+1", "1", "1.0" all mean class 1` + "\n"
 			}
-			if said != want {
-				t.Errorf("staging says %q of spellings, want %q", said, want)
+			if got := said(s, WarnSpelling); got != want {
+				t.Errorf("staging says %q of spellings, want %q", got, want)
 			}
 			if got := s.Manifest.Encoding().Classes; !slices.Equal(got, l.Classes) {
 				t.Errorf("the encoding names the classes %q, want %q", got, l.Classes)
@@ -278,12 +272,8 @@ func TestIDsOfClasses(t *testing.T) {
 		fmt.Fprintf(&b, "u%d,%s\n", i*i%700, []string{"1", long, "c", long}[i%4])
 	}
 	s := mustStage(t, "label: {column: y, kind: classes}\ncategorical: [id]\n", b.String())
-	var names []string
-	for _, f := range s.Manifest.Features {
-		names = append(names, f.Name)
-	}
-	if want := []string{"id:rate:1", "id:count", "id:rate:0"}; !slices.Equal(names, want) {
-		t.Errorf("got features %q, want %q", names, want)
+	if got, want := s.names(), []string{"id:rate:1", "id:count", "id:rate:0"}; !slices.Equal(got, want) {
+		t.Errorf("got features %q, want %q", got, want)
 	}
 
 	// Each table counts the rows of its class, and falls back to the class's share of train.
@@ -350,9 +340,7 @@ func TestClassesRefused(t *testing.T) {
 		"has the same value in every row":  {"label: {column: y, kind: classes}\n", "x,y\n1,a\n2,a\n"},
 	} {
 		_, err := tryStage(t, tc[0], []table.File{writeFile(t, "t.csv", tc[1])}, Options{})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got error %v, want %q", tc[0], err, want)
-		}
+		must.Say(t, tc[0], err, want)
 	}
 }
 
@@ -464,9 +452,7 @@ func TestUnripeRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := tryStage(t, tc.spec, []table.File{writeFile(t, "t.csv", tc.csv)}, Options{})
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got %v, want %q", err, tc.want)
-			}
+			must.Say(t, "staging", err, tc.want)
 		})
 	}
 }
@@ -478,16 +464,13 @@ func TestWrongNewestRowIsTold(t *testing.T) {
 	for _, at := range []string{"2027-01-30", "9999-12-31"} {
 		future := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n", lateTable(900, 850)+
 			"0,s1,3,"+at+"T00:00:00Z\n")
-		if w := future.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe ||
-			!strings.Contains(w[0].Text, "1 rows are within 48h0m0s of the newest one") {
-			t.Errorf("with a row of %s: the warnings are %+v, want one of a row within 48 h of the newest", at, w)
+		if got := said(future, WarnUnripe); !strings.Contains(got, "1 rows are within 48h0m0s of the newest one") {
+			t.Errorf("with a row of %s: the warnings are %q, want one of a row within 48 h of the newest", at, got)
 		}
 	}
-	if usual := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n",
-		lateTable(900, 850)); len(usual.Manifest.About.Warnings) > 0 &&
-		usual.Manifest.About.Warnings[0].Code == WarnUnripe {
-		t.Errorf("without a row of the future: got the warnings %+v, want none of code %s first",
-			usual.Manifest.About.Warnings, WarnUnripe)
+	usual := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n", lateTable(900, 850))
+	if got := said(usual, WarnUnripe); got != "" {
+		t.Errorf("without a row of the future: got the warning %q, want none", got)
 	}
 
 	// All old rows are of one moment, and one row is 48 hours later: only it is too young.
@@ -498,18 +481,14 @@ func TestWrongNewestRowIsTold(t *testing.T) {
 	}
 	moment.WriteString("0,s1,3,2026-11-03T00:00:00Z\n")
 	at := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n", moment.String())
-	for _, w := range at.Manifest.About.Warnings {
-		if w.Code == WarnUnripe {
-			t.Errorf("300 rows of one moment and one 48 hours later: %q; want no such warning",
-				w.Text)
-		}
+	if got := said(at, WarnUnripe); got != "" {
+		t.Errorf("300 rows of one moment and one 48 hours later: %q; want no such warning", got)
 	}
 
 	// Of 500 rows, one an hour, 200 are as old as 300 hours: fewer than the 300 that are not.
 	s := mustStage(t, "label: {column: y, matures: 300h, at: ts}\ndrop: [ts]\n", lateTable(500, 500))
-	if w := s.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe ||
-		!strings.Contains(w[0].Text, "only 200 of 500 rows") {
-		t.Errorf("the warnings are %+v, want that only 200 of 500 rows are ripe", w)
+	if got := said(s, WarnUnripe); !strings.Contains(got, "only 200 of 500 rows") {
+		t.Errorf("the warnings are %q, want that only 200 of 500 rows are ripe", got)
 	}
 }
 
@@ -524,9 +503,7 @@ func TestSampledRowsAreRipe(t *testing.T) {
 		t.Fatalf("%d rows are left, %d are too young; the test needs fewer than 300, and 300", n,
 			s.Manifest.About.Unripe.Rows)
 	}
-	for _, w := range s.Manifest.About.Warnings {
-		if w.Code == WarnUnripe {
-			t.Errorf("with two thirds of the rows old enough: got the warning %q, want none", w.Text)
-		}
+	if got := said(s, WarnUnripe); got != "" {
+		t.Errorf("with two thirds of the rows old enough: got the warning %q, want none", got)
 	}
 }

@@ -161,10 +161,7 @@ func TestEncoderErrors(t *testing.T) {
 	} {
 		b.File = "x.csv"
 		_, err := enc.Encode(b, nil, nil, 1)
-		var e *table.InputError
-		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
-			t.Errorf("got  %v\nwant ... %s", err, want)
-		}
+		must.SayAs[*table.InputError](t, "encoding the batch", err, want)
 	}
 	if out, err := enc.Encode(&table.Batch{Names: []string{"n", "t"}, Columns: []dataset.Values{{Type: dataset.Text},
 		{Type: dataset.Text}}}, nil, nil, 1); err != nil || len(out) != 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -52,13 +53,9 @@ func TestYearsOfTwoDigits(t *testing.T) {
 		s := mustStage(t, "label: y\n", csvOf("y;x;z", 600, func(i int) string {
 			return fmt.Sprintf("%d;%s;%d", i%3/2, []string{first, tc.other}[i%2], i%7)
 		}))
-		told := ""
-		for _, w := range s.Manifest.About.Warnings {
-			if strings.Contains(w.Text, "years of two digits") {
-				told = w.Text
-			}
-		}
-		if (told != "") != tc.told || tc.told && !strings.Contains(told, strconv.Quote(first)) {
+		told := said(s, "")
+		if strings.Contains(told, "years of two digits") != tc.told ||
+			tc.told && !strings.Contains(told, strconv.Quote(first)) {
 			t.Errorf("%q, and %q: told %q, want a warning with the first text: %t", first, tc.other, told, tc.told)
 		}
 	}
@@ -79,13 +76,7 @@ func TestOneOddTextAmongFormats(t *testing.T) {
 			}
 			return fmt.Sprintf("%d;%s;%d", i%3/2, text, i%7)
 		}))
-		got := ""
-		for _, w := range s.Manifest.About.Warnings {
-			if w.Code == "odd_texts" {
-				got = w.Text
-			}
-		}
-		if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+		if got := said(s, "odd_texts"); !strings.Contains(got, want) || (got == "") != (want == "") {
 			t.Errorf("%q: told %q, expected %q", text, got, want)
 		}
 	}
@@ -136,12 +127,8 @@ func TestFormats(t *testing.T) {
 				t.Errorf("x is %s in format %q, with %+v; expected %s in %q from %v", f.Kind, format, f.Range,
 					want.kind, want.format, want.least)
 			}
-			said := ""
-			for _, w := range s.Manifest.About.Warnings {
-				said += w.Text
-			}
-			if !strings.Contains(said, want.say) {
-				t.Errorf("said is %q, expected %q", said, want.say)
+			if got := said(s, ""); !strings.Contains(got, want.say) {
+				t.Errorf("said is %q, expected %q", got, want.say)
 			}
 			checkEncoder(t, s, []table.File{writeFile(t, "again.csv", text)}, dataset.CSVSpec{Delimiter: ";"})
 		})
@@ -223,14 +210,10 @@ func TestFormatsOfLabels(t *testing.T) {
 func TestCommas(t *testing.T) {
 	text := strings.ReplaceAll(column(`"6,484"`, "7", "120"), ";", ",")
 	s := mustStage(t, "label: y\n", text)
-	var said []string
-	for _, w := range s.Manifest.About.Warnings {
-		said = append(said, w.Text)
-	}
 	if f := s.feature(t, "x"); f.Kind != dataset.Numeric || f.Range.Max != 6484 ||
-		!strings.Contains(fmt.Sprint(said), `"6,484" are read as numbers, this one as 6484;`) {
+		!strings.Contains(said(s, ""), `"6,484" are read as numbers, this one as 6484;`) {
 		t.Errorf("x is %s up to %+v, with the warnings %q; want it numeric up to 6484, and said so", f.Kind, f.Range,
-			said)
+			said(s, ""))
 	}
 }
 
@@ -311,9 +294,7 @@ func TestOrderNamesTheRowThatIsWrong(t *testing.T) {
 		}
 		_, err := tryStage(t, "label: y\nencodings: {order: {column: at}}\n",
 			[]table.File{writeFile(t, "t.csv", b.String())}, Options{})
-		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-			t.Errorf("%s: got  %v\nwant %s", name, err, tc.want)
-		}
+		must.Say(t, name, err, tc.want)
 	}
 }
 
@@ -375,7 +356,7 @@ func TestOddTexts(t *testing.T) {
 		if !strings.Contains(got, want.warning) || want.warning == "" && got != "" {
 			t.Errorf("1000 rows, every 40th %q: got warnings %q, want %q", text, warnings, want.warning)
 		}
-		at := slices.IndexFunc(s.Manifest.Features, func(f dataset.Feature) bool { return f.Name == "x1" })
+		at := slices.Index(s.names(), "x1")
 		if numeric := at >= 0 && s.Manifest.Features[at].Kind == dataset.Numeric; numeric != want.numeric {
 			t.Errorf("1000 rows, every 40th %q: x1 is a numeric feature: %t, want %t", text, numeric, want.numeric)
 		}
@@ -431,9 +412,8 @@ func TestOddLabels(t *testing.T) {
 		{"label: y\n", func(i int) string { return fmt.Sprint(i / 296) }, `one row alone has "1"`},
 	} {
 		csv := csvOf("y,x", 297, func(i int) string { return fmt.Sprintf("%s,%d", tc.label(i), i%7) })
-		said := fmt.Sprint(mustStage(t, tc.spec, csv).Manifest.About.Warnings)
-		if !strings.Contains(said, tc.want) {
-			t.Errorf("%s: got the warnings %s, want ... %s ...", tc.spec, said, tc.want)
+		if got := said(mustStage(t, tc.spec, csv), ""); !strings.Contains(got, tc.want) {
+			t.Errorf("%s: got the warnings %s, want ... %s ...", tc.spec, got, tc.want)
 		}
 	}
 }
@@ -487,5 +467,53 @@ func TestDeclaredTexts(t *testing.T) {
 			t.Errorf("%s, 81 declared texts: got kind %s, warnings %q; want categorical, and a hint of --format: %t",
 				name, kind, warnings, c.hint)
 		}
+	}
+}
+
+// TestLabels: labels become numbers as their kind says, and rows without one are left out. Many different numbers are a
+// regression without being asked for.
+//
+// The table's labels are 0, 1, a missing value, a number and nan, in turn: of 40 rows, 16 have none. The specs have no
+// split, so all other rows are train.
+func TestLabels(t *testing.T) {
+	rows := "a,y\n"
+	for i := range 40 {
+		rows += fmt.Sprintf("%d,%s\n", i, []string{"0", "1", "NA", "2.5", "nan"}[i%5])
+	}
+	binary := strings.ReplaceAll(rows, "2.5", "1.0")
+	for name, tc := range map[string]struct {
+		spec, csv string
+		kind      dataset.LabelKind
+		want      [3]float32 // of rows 0, 1 and 3
+	}{
+		"bare":     {"label: y\n", binary, dataset.Binary, [3]float32{0, 1, 1}},
+		"positive": {"label: {column: y, positive: 2.5}\n", rows, dataset.Binary, [3]float32{0, 0, 1}},
+		"both": {"label: {column: y, positive: 1, negative: 0}\n", strings.ReplaceAll(rows, "2.5", "0"),
+			dataset.Binary, [3]float32{0, 1, 0}},
+		"above":      {"label: {column: y, above: 1}\n", rows, dataset.Binary, [3]float32{0, 0, 1}},
+		"regression": {"label: {column: y, kind: regression}\n", rows, dataset.Regression, [3]float32{0, 1, 2.5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := mustStage(t, tc.spec, tc.csv)
+			l := s.Split("train").Label
+			if s.Manifest.Label.Kind != tc.kind || [3]float32{l[0], l[1], l[2]} != tc.want ||
+				s.Manifest.LeftOut != 16 || len(l) != 24 {
+				t.Errorf("got %s labels %v, %d left out; want %s labels that begin with %v, 24 in all, 16 left out",
+					s.Manifest.Label.Kind, l, s.Manifest.LeftOut, tc.kind, tc.want)
+			}
+			mean := (tc.want[0] + tc.want[1] + tc.want[2]) / 3 // each of the three comes eight times
+			if got := s.Manifest.Splits[0].LabelMean; math.Abs(got-float64(mean)) > 1e-7 {
+				t.Errorf("mean %v, want %v", got, mean)
+			}
+		})
+	}
+
+	// Without being asked for, many different numbers are a regression.
+	many := "a,y\n"
+	for i := range 50 {
+		many += fmt.Sprintf("1,%d\n", i)
+	}
+	if s := mustStage(t, "label: y\n", many); s.Manifest.Label.Kind != dataset.Regression {
+		t.Errorf("a label of 50 different numbers is %s, want %s", s.Manifest.Label.Kind, dataset.Regression)
 	}
 }

@@ -461,8 +461,34 @@ func TestSplitByRandomRefuses(t *testing.T) {
 		"{train: 1}":                            "split needs by: hash, random, classes, time or column",
 	} {
 		_, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\nlabel: y\nsplit: "+split+"\n"))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want ... %s", split, err, want)
+		must.Say(t, split, err, want)
+	}
+}
+
+// TestSmallSplitsInOneLine: several splits of few rows are one warning, which names each of them.
+func TestSmallSplitsInOneLine(t *testing.T) {
+	s := mustStage(t, "label: y\nsplit: {by: column, column: part}\n", csvOf("y,x,part", 1500, func(i int) string {
+		return fmt.Sprintf("%d,%d,%s", i/6%2, i%7, []string{"train", "train", "train", "train", "valid", "test"}[i%6])
+	}))
+	if w := s.Manifest.About.Warnings; len(w) != 1 || w[0].Text != "valid has only 250 rows, test 250" {
+		t.Errorf("got the warnings %+v, want one of both splits", w)
+	}
+}
+
+// TestAClassThatTrainLacks: a class that only rows of other splits have gets a warning. In the first case the last
+// 1,000 rows of test have a class of their own, whose name has a comma. In the second they have class a, as train has.
+func TestAClassThatTrainLacks(t *testing.T) {
+	for last, want := range map[string][]string{"c, d": {"unlearnt y"}, "a": nil} {
+		s := mustStage(t, "label: {column: y, kind: classes}\nsplit: {by: column, column: part}\n",
+			csvOf("y,x,part", 6000, func(i int) string {
+				part := []string{"train", "valid", "test"}[i/2000]
+				if i >= 5000 {
+					return fmt.Sprintf("%q,%d,%s", last, i%7, part)
+				}
+				return fmt.Sprintf("%c,%d,%s", 'a'+i%3%2, i%7, part) // two rows of a, and one of b
+			}))
+		if got := codes(s); !slices.Equal(got, want) {
+			t.Errorf("with the class %q in test: %q, expected %q; %v", last, got, want, s.Manifest.About.Warnings)
 		}
 	}
 }

@@ -515,54 +515,6 @@ func TestStageTarget(t *testing.T) {
 	}
 }
 
-// TestLabels: labels become numbers as their kind says, and rows without one are left out. Many different numbers are a
-// regression without being asked for.
-//
-// The table's labels are 0, 1, a missing value, a number and nan, in turn: of 40 rows, 16 have none. The specs have no
-// split, so all other rows are train.
-func TestLabels(t *testing.T) {
-	rows := "a,y\n"
-	for i := range 40 {
-		rows += fmt.Sprintf("%d,%s\n", i, []string{"0", "1", "NA", "2.5", "nan"}[i%5])
-	}
-	binary := strings.ReplaceAll(rows, "2.5", "1.0")
-	for name, tc := range map[string]struct {
-		spec, csv string
-		kind      dataset.LabelKind
-		want      [3]float32 // of rows 0, 1 and 3
-	}{
-		"bare":     {"label: y\n", binary, dataset.Binary, [3]float32{0, 1, 1}},
-		"positive": {"label: {column: y, positive: 2.5}\n", rows, dataset.Binary, [3]float32{0, 0, 1}},
-		"both": {"label: {column: y, positive: 1, negative: 0}\n", strings.ReplaceAll(rows, "2.5", "0"),
-			dataset.Binary, [3]float32{0, 1, 0}},
-		"above":      {"label: {column: y, above: 1}\n", rows, dataset.Binary, [3]float32{0, 0, 1}},
-		"regression": {"label: {column: y, kind: regression}\n", rows, dataset.Regression, [3]float32{0, 1, 2.5}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := mustStage(t, tc.spec, tc.csv)
-			l := s.Split("train").Label
-			if s.Manifest.Label.Kind != tc.kind || [3]float32{l[0], l[1], l[2]} != tc.want ||
-				s.Manifest.LeftOut != 16 || len(l) != 24 {
-				t.Errorf("got %s labels %v, %d left out; want %s labels that begin with %v, 24 in all, 16 left out",
-					s.Manifest.Label.Kind, l, s.Manifest.LeftOut, tc.kind, tc.want)
-			}
-			mean := (tc.want[0] + tc.want[1] + tc.want[2]) / 3 // each of the three comes eight times
-			if got := s.Manifest.Splits[0].LabelMean; math.Abs(got-float64(mean)) > 1e-7 {
-				t.Errorf("mean %v, want %v", got, mean)
-			}
-		})
-	}
-
-	// Without being asked for, many different numbers are a regression.
-	many := "a,y\n"
-	for i := range 50 {
-		many += fmt.Sprintf("1,%d\n", i)
-	}
-	if s := mustStage(t, "label: y\n", many); s.Manifest.Label.Kind != dataset.Regression {
-		t.Errorf("a label of 50 different numbers is %s, want %s", s.Manifest.Label.Kind, dataset.Regression)
-	}
-}
-
 // TestEmptyColumnIsLeftOut: a column without any value is not a feature, whether encodings are off or not; all others
 // are.
 func TestEmptyColumnIsLeftOut(t *testing.T) {
@@ -570,12 +522,8 @@ func TestEmptyColumnIsLeftOut(t *testing.T) {
 	// Encodings are on in the second case. b, a column of texts, is dropped there, so that no features are made of it
 	// besides the columns.
 	for rest, want := range map[string]string{"encodings: none\n": "a b c", "drop: [b]\n": "a c"} {
-		var names []string
-		for _, f := range mustStage(t, "label: y\n"+rest, csv).Manifest.Features {
-			names = append(names, f.Name)
-		}
-		if strings.Join(names, " ") != want {
-			t.Errorf("%q: features %s, want %s", rest, names, want)
+		if got := strings.Join(mustStage(t, "label: y\n"+rest, csv).names(), " "); got != want {
+			t.Errorf("%q: features %s, want %s", rest, got, want)
 		}
 	}
 }

@@ -138,10 +138,7 @@ func TestEncryptedParquetIsCalledSo(t *testing.T) {
 		if err == nil {
 			err = table.Read(context.Background(), []string{"steps"}, 100, func(*Batch) error { return nil })
 		}
-		var e *InputError
-		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, expected %q", file, err, want)
-		}
+		must.SayAs[*InputError](t, file, err, want)
 	}
 
 	// A CSV file whose first column begins with the same letters is one.
