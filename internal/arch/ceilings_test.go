@@ -146,20 +146,3 @@ func TestCeilings(t *testing.T) {
 		t.Errorf("%d lines of code without tests, expected at most %d", all, maxLines)
 	}
 }
-
-// TestBigQueryIsSmall: the code that reads BigQuery, which are the adapter, the export and the emulator, has together
-// no more than the 450 lines that were allowed when it was added.
-func TestBigQueryIsSmall(t *testing.T) {
-	const most = 450
-	lines := 0
-	for _, f := range parseAll(t) {
-		switch f.path {
-		case "internal/cloud/bigquery/bigquery.go", "launcher/internal/stager/export.go",
-			"localemu/internal/world/bigquery.go":
-			lines += f.lines
-		}
-	}
-	if lines == 0 || lines > most {
-		t.Errorf("adapter, export and emulator have %d lines, expected 1 to %d", lines, most)
-	}
-}

@@ -358,23 +358,6 @@ func TestParseParamsRefuses(t *testing.T) {
 			"Coppice does not: use multiclass, which has the lower log loss"},
 		"a quantile": {map[string]any{"objective": "quantile", "alpha": 2},
 			"alpha: 2 is not a quantile; use a number between 0 and 1"},
-		"directions": {map[string]any{"mc": "1,0"}, "mc: LightGBM has it, Coppice does not: a number may raise and " +
-			"lower a prediction; ignore_column leaves it out (asked for: 1,0)"},
-		"a method": {map[string]any{"mc_method": "advanced"},
-			"mc_method: LightGBM has it, Coppice does not: there are no directions to keep (asked for: advanced)"},
-		"smoothing": {map[string]any{"path_smooth": 1.0}, "path_smooth: LightGBM has it, Coppice does not: leaves " +
-			"are not drawn towards their parents; use lambda_l2 and min_data_in_leaf (asked for: 1)"},
-		"groups": {map[string]any{"interaction_constraints": "[0,1]"}, "interaction_constraints: LightGBM has it, " +
-			"Coppice does not: all features may meet on a path; ignore_column leaves features out (asked for: " +
-			"[0,1])"},
-		"class bags": {map[string]any{"neg_bagging": 0.5}, "neg_bagging: LightGBM has it, Coppice does not: positive " +
-			"and negative rows are drawn alike; use bagging_fraction with bagging_freq: 1, or scale_pos_weight " +
-			"(asked for: 0.5)"},
-		"whole queries": {map[string]any{"bagging_by_query": true}, "bagging_by_query: LightGBM has it, Coppice does " +
-			"not: rows are drawn, whatever their query; use bagging_fraction with bagging_freq: 1 (asked for: true)"},
-		"darts": {map[string]any{"boosting": "darts"}, "boosting: LightGBM has it, Coppice does not: trees are " +
-			"boosted (gbdt), and there is no dart, rf or goss; use a lower learning_rate with early stopping " +
-			"(asked for: darts)"},
 		"gains": {map[string]any{"objective": "lambdarank", "label_gain": "0,1,x"},
 			`label_gain: "x" is not a gain; use numbers of 0 or more, such as "0,1,3,7"`},
 		"one gain": {map[string]any{"objective": "lambdarank", "label_gain": "1"},

@@ -108,38 +108,6 @@ func built(c *histogramBuilder, rows []uint32) histogram {
 	return reduced(c, c.buildPair(rows, len(rows), histogram{}, 0)).smaller
 }
 
-// TestSubtract: a parent's histogram less a child's is the sibling's, whichever of the three are of packed words.
-func TestSubtract(t *testing.T) {
-	d := randomTable(tableSpec{rows: 2*maxPackedRows + 5, numerical: 3, bins: 30, seed: 3})
-	gh := make([]uint32, d.Rows)
-	rng := rand.New(rand.NewPCG(4, 4))
-	for r := range gh {
-		gh[r] = rng.Uint32()
-	}
-	all := usedRows(&d.Data)
-	pack := packing{hessianBits: bitsVaryingHessian}
-	for _, tc := range []struct{ parent, child int }{
-		{2*maxPackedRows + 5, maxPackedRows + 2}, // wide - wide = packed
-		{2*maxPackedRows + 5, 400},               // wide - packed = wide
-		{maxPackedRows + 9, 300},                 // wide - packed = packed
-		{maxPackedRows, 300},                     // packed - packed
-		{50, 0},                                  // no row in the child: the sibling has all
-	} {
-		t.Run(fmt.Sprint(tc), func(t *testing.T) {
-			c := newHistogramBuilder(&d.Data, testPool(t, 2))
-			c.begin([]int{0, 1, 2}, gh, pack)
-			m := c.buildPair(all[:tc.child], tc.child, built(c, all[:tc.parent]), tc.parent-tc.child)
-			rest := reduced(c, m).larger
-			if (rest.packed != nil) != (tc.parent-tc.child <= maxPackedRows) {
-				t.Error("the larger histogram is packed or wide, want the other for its number of rows")
-			}
-			if err := sameAsNaive(rest, &d.Data, all[tc.child:tc.parent], c); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
 // TestSigmoid: sigmoid is right to nine digits, which is all that gradients need; scores beyond ±40 count as ±40. The
 // scores are some 16,000 from -60 to 60, so close that every part of the polynomial is tried.
 func TestSigmoid(t *testing.T) {

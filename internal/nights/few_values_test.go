@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,7 +45,9 @@ func TestNumbersOfFewValues(t *testing.T) {
 		}
 		return b.String()
 	}
-	before := honest(t, 9, func(day uint64) string { return sales(day, 2, func(int, *sale) {}) })
+	before := honest(t, "sales", 9, 1, func(day uint64, before []*nights.Profile) night {
+		return stageAfter(t, sales(day, 2, func(int, *sale) {}), "y", before)
+	})
 	for _, c := range []struct {
 		name   string
 		tilt   float64
@@ -73,5 +76,66 @@ func TestNumbersOfFewValues(t *testing.T) {
 		if nights.Blocked(found) != c.blocks {
 			t.Errorf("%s: found %v, expected that it blocks: %t", c.name, found, c.blocks)
 		}
+	}
+}
+
+// TestLevelsBeyondThoseKept: a profile keeps the 100 most frequent levels of a column. Of 400 articles that are equally
+// frequent, others are kept each night, and nothing may be found, as none of them is new. If half of the articles are
+// written differently, the night is blocked.
+func TestLevelsBeyondThoseKept(t *testing.T) {
+	for kind, spell := range map[string]func(article int) string{
+		"numbers": func(article int) string { return fmt.Sprint(5000 + article) },
+		"texts":   func(article int) string { return fmt.Sprintf("Item %d", article) },
+	} {
+		table := func(seed uint64, spell func(int) string) night {
+			var b strings.Builder
+			b.WriteString("y,x,article\n")
+			random := rand.New(rand.NewPCG(seed, 7))
+			for range 9000 {
+				fmt.Fprintf(&b, "%d,%.4f,%s\n", random.IntN(2), random.Float64(), spell(random.IntN(400)))
+			}
+			return plainNight(t, b.String())
+		}
+
+		var before []*nights.Profile
+		for seed := range uint64(4) {
+			tonight := table(seed, spell)
+			if found := compare(t, tonight, before); len(found) > 0 {
+				t.Errorf("%s, night %d: found %v, expected nothing", kind, seed, found)
+			}
+			before = append(before, tonight.profile)
+		}
+
+		renamed := table(9, func(article int) string {
+			if article%2 == 0 {
+				return spell(article + 1000)
+			}
+			return spell(article)
+		})
+		for _, earlier := range [][]*nights.Profile{before[:1], before} {
+			if found := compare(t, renamed, earlier); !nights.Blocked(found) {
+				t.Errorf("%s, half of the articles renamed after %d nights: found %v, expected a blocking finding",
+					kind, len(earlier), found)
+			}
+		}
+	}
+}
+
+// TestRowsInWords: where earlier nights all had the same number of rows, the warning about fewer rows names that number
+// once, and writes thousands with commas.
+func TestRowsInWords(t *testing.T) {
+	table := func(rows int) night {
+		var b strings.Builder
+		b.WriteString("y,x\n")
+		for i := range rows {
+			fmt.Fprintf(&b, "%d,%d\n", i%7/4, i)
+		}
+		return plainNight(t, b.String())
+	}
+	before := table(4000).profile
+	found := compare(t, table(2000), []*nights.Profile{before, before})
+	const want = "warning: 2,000 rows; earlier nights had 4,000 (rows)"
+	if !slices.ContainsFunc(found, func(f nights.Finding) bool { return f.String() == want }) {
+		t.Errorf("found %v, expected %s", found, want)
 	}
 }

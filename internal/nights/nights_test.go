@@ -57,17 +57,33 @@ func measured(t testing.TB, n *ingest.Night, m *dataset.Manifest) *nights.Profil
 // table cannot be staged.
 func stage(t *testing.T, rows nightstest.Table, before []*nights.Profile) (night, error) {
 	t.Helper()
-	o := ingest.Options{}
-	if w := nights.NewWitness(before, false); w != nil {
-		o.Witness = w
-	}
 	r, err := staged(t, rows.CSV(), func(file string) []byte {
 		return append(nightstest.Spec(file), "encodings: none\n"...)
-	}, o)
+	}, witnessed(before))
 	if err != nil {
 		return night{}, err
 	}
-	return night{r.Night, measured(t, r.Night, r.Manifest)}, nil
+	return nightOf(t, r), nil
+}
+
+// witnessed are options of staging with the nights before as the witness, if there are any.
+func witnessed(before []*nights.Profile) (o ingest.Options) {
+	if w := nights.NewWitness(before, false); w != nil {
+		o.Witness = w
+	}
+	return o
+}
+
+// nightOf measures what was staged.
+func nightOf(t *testing.T, r *ingest.Report) night {
+	t.Helper()
+	return night{r.Night, measured(t, r.Night, r.Manifest)}
+}
+
+// plainNight stages and measures a CSV with the label y, of which half of the rows are train.
+func plainNight(t *testing.T, text string) night {
+	t.Helper()
+	return nightOf(t, stageCSV(t, text, "label: y\nencodings: none\nsplit: {by: random, train: 0.5, valid: 0.5}\n"))
 }
 
 // stageGood is stage of a table that can be staged.
@@ -331,7 +347,9 @@ func TestRecordIsReadBack(t *testing.T) {
 
 // FuzzRecord: any bytes are refused as a record, or comparing with its profile does not panic.
 func FuzzRecord(f *testing.F) {
-	f.Add([]byte(`{"format":1,"dataset":"clicks","version":"0123456789abcdef","profile":{"rows":1,"buckets":{"rows":[1],"label":[0]},"columns":[{"name":"a","kind":"text","levels":[{"text":"x"}]}],"ties":[[]]}}`))
+	f.Add([]byte(`{"format":1,"dataset":"clicks","version":"0123456789abcdef",` +
+		`"profile":{"rows":1,"buckets":{"rows":[1],"label":[0]},` +
+		`"columns":[{"name":"a","kind":"text","levels":[{"text":"x"}]}],"ties":[[]]}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := nights.DecodeRecord(text, "clicks", "0123456789abcdef")
 		if err != nil {
@@ -470,9 +488,8 @@ func TestALabelThatStandsForNone(t *testing.T) {
 			}
 			fmt.Fprintf(&b, "%.2f,%.4f\n", price, r.Float64())
 		}
-		s := stageCSV(t, b.String(), "label: {column: price, kind: regression}\nencodings: none\n"+
-			"split: {by: random, train: 0.5, valid: 0.5}\n")
-		return night{s.Night, measured(t, s.Night, s.Manifest)}
+		return nightOf(t, stageCSV(t, b.String(), "label: {column: price, kind: regression}\nencodings: none\n"+
+			"split: {by: random, train: 0.5, valid: 0.5}\n"))
 	}
 	for name, c := range map[string]struct {
 		before, rows, odd int // rows with the number on the night before, of 3,000; tonight's rows, and those with it
@@ -520,8 +537,7 @@ func TestOneValueByChance(t *testing.T) {
 			}
 			fmt.Fprintf(&b, "%d,%.4f,%s,%s\n", random.IntN(2), random.Float64(), flag, flag)
 		}
-		r := stageCSV(t, b.String(), "label: y\nencodings: none\nsplit: {by: random, train: 0.5, valid: 0.5}\n")
-		return night{r.Night, measured(t, r.Night, r.Manifest)}
+		return plainNight(t, b.String())
 	}
 	for name, c := range map[string]struct {
 		rare         int // rows with the other value, of 7,000, on the night before
@@ -552,70 +568,5 @@ func TestOneValueByChance(t *testing.T) {
 		if got != c.want || nights.Blocked(found) != (c.want == nights.Blocking) {
 			t.Errorf("%s: a constant column is %q, expected %q; the findings are %v", name, got, c.want, found)
 		}
-	}
-}
-
-// TestLevelsBeyondThoseKept: a profile keeps the 100 most frequent levels of a column. Of 400 articles that are equally
-// frequent, others are kept each night, and nothing may be found, as none of them is new. If half of the articles are
-// written differently, the night is blocked.
-func TestLevelsBeyondThoseKept(t *testing.T) {
-	for kind, spell := range map[string]func(article int) string{
-		"numbers": func(article int) string { return fmt.Sprint(5000 + article) },
-		"texts":   func(article int) string { return fmt.Sprintf("Item %d", article) },
-	} {
-		table := func(seed uint64, spell func(int) string) night {
-			var b strings.Builder
-			b.WriteString("y,x,article\n")
-			random := rand.New(rand.NewPCG(seed, 7))
-			for range 9000 {
-				fmt.Fprintf(&b, "%d,%.4f,%s\n", random.IntN(2), random.Float64(), spell(random.IntN(400)))
-			}
-			r := stageCSV(t, b.String(), "label: y\nencodings: none\nsplit: {by: random, train: 0.5, valid: 0.5}\n")
-			return night{r.Night, measured(t, r.Night, r.Manifest)}
-		}
-
-		var before []*nights.Profile
-		for seed := range uint64(4) {
-			tonight := table(seed, spell)
-			if len(before) > 0 {
-				if found := compare(t, tonight, before); len(found) > 0 {
-					t.Errorf("%s, night %d: found %v, expected nothing", kind, seed, found)
-				}
-			}
-			before = append(before, tonight.profile)
-		}
-
-		renamed := table(9, func(article int) string {
-			if article%2 == 0 {
-				return spell(article + 1000)
-			}
-			return spell(article)
-		})
-		for _, earlier := range [][]*nights.Profile{before[:1], before} {
-			if found := compare(t, renamed, earlier); !nights.Blocked(found) {
-				t.Errorf("%s, half of the articles renamed after %d nights: found %v, expected a blocking finding",
-					kind, len(earlier), found)
-			}
-		}
-	}
-}
-
-// TestRowsInWords: where earlier nights all had the same number of rows, the warning about fewer rows names that number
-// once, and writes thousands with commas.
-func TestRowsInWords(t *testing.T) {
-	table := func(rows int) night {
-		var b strings.Builder
-		b.WriteString("y,x\n")
-		for i := range rows {
-			fmt.Fprintf(&b, "%d,%d\n", i%7/4, i)
-		}
-		r := stageCSV(t, b.String(), "label: y\nencodings: none\nsplit: {by: random, train: 0.5, valid: 0.5}\n")
-		return night{r.Night, measured(t, r.Night, r.Manifest)}
-	}
-	before := table(4000).profile
-	found := compare(t, table(2000), []*nights.Profile{before, before})
-	const want = "warning: 2,000 rows; earlier nights had 4,000 (rows)"
-	if !slices.ContainsFunc(found, func(f nights.Finding) bool { return f.String() == want }) {
-		t.Errorf("found %v, expected %s", found, want)
 	}
 }

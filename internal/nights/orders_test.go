@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/internal/dataset/ingest"
 	"coppice/internal/nights"
 )
 
@@ -65,12 +64,6 @@ func ordersNight(t *testing.T, first int, all []order, channels []string, articl
 	}
 	return nightOf(t, stageCSV(t, b.String(), "label: returned\nencodings: none\nsplit: {by: random, train: 0.5, "+
 		"valid: 0.5}\n"))
-}
-
-// nightOf measures what was staged.
-func nightOf(t *testing.T, r *ingest.Report) night {
-	t.Helper()
-	return night{r.Night, measured(t, r.Night, r.Manifest)}
 }
 
 // TestOrdersThatWentLive: nights of a shop are blocked with the right finding if the prices of one channel, the ids
@@ -135,16 +128,9 @@ func TestOrdersThatWentLive(t *testing.T) {
 	}
 	for _, article := range []func(int) string{named, numbered} {
 		// Nine good nights, whose running numbers go from 70,000 to 123,999. Those of later nights begin with 130,000.
-		var before []*nights.Profile
-		for day := range uint64(9) {
-			tonight := ordersNight(t, 70_000+6000*int(day), orders(day, nothing), channels, article)
-			if day > 0 {
-				if found := compare(t, tonight, before); nights.Blocked(found) {
-					t.Errorf("%s, day %d: found %v, expected nothing that blocks", article(0), day, found)
-				}
-			}
-			before = append(before, tonight.profile)
-		}
+		before := honest(t, "articles like "+article(0), 9, 1, func(day uint64, _ []*nights.Profile) night {
+			return ordersNight(t, 70_000+6000*int(day), orders(day, nothing), channels, article)
+		})
 
 		// One of twenty shops has another name. From the third night on it is known that shops do not come and go.
 		moved := ordersNight(t, 130_000, orders(9, func(_ *rand.Rand, all []order) {
@@ -187,19 +173,9 @@ func TestAmountsThatAllDiffer(t *testing.T) {
 			fmt.Fprintf(&b, "%d,%.3f,%d,%.0f,%.0f\n", random.IntN(2), random.NormFloat64(), 4000*int(day)+i,
 				factor*1e6*math.Exp(3+random.NormFloat64()), factor*1e6*(50+50*random.Float64()))
 		}
-		r := stageCSV(t, b.String(), "label: y\nencodings: none\nsplit: {by: random, train: 0.5, valid: 0.5}\n")
-		return nightOf(t, r)
+		return plainNight(t, b.String())
 	}
-	var before []*nights.Profile
-	for day := range uint64(9) {
-		n := amounts(day, 1)
-		if day > 0 {
-			if found := compare(t, n, before); nights.Blocked(found) {
-				t.Errorf("day %d: found %v, expected nothing that blocks", day, found)
-			}
-		}
-		before = append(before, n.profile)
-	}
+	before := honest(t, "amounts", 9, 1, func(day uint64, _ []*nights.Profile) night { return amounts(day, 1) })
 	for _, factor := range []float64{1.2, 1.3} {
 		var blocking []string
 		for _, f := range compare(t, amounts(9, factor), before) {

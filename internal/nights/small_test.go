@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/internal/dataset/ingest"
+	"coppice/internal/must"
 	"coppice/internal/nights"
 )
 
@@ -16,30 +16,22 @@ import (
 // name.
 func stageAfter(t *testing.T, text, label string, before []*nights.Profile) night {
 	t.Helper()
-	o := ingest.Options{}
-	if w := nights.NewWitness(before, false); w != nil {
-		o.Witness = w
-	}
-	r, err := staged(t, []byte(text), func(file string) []byte {
+	return nightOf(t, must.Get(staged(t, []byte(text), func(file string) []byte {
 		return []byte("name: t\nsource: " + file +
 			"\nlabel: " + label + "\nencodings: none\nsplit: {by: random, train: 0.5, valid: 0.5}\n")
-	}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return nightOf(t, r)
+	}, witnessed(before)))(t))
 }
 
-// honest stages so many nights, each after those before it, and returns their profiles, oldest first. A night that is
-// held back, although nothing is wrong with it, fails the test.
-func honest(t *testing.T, count int, table func(day uint64) string) []*nights.Profile {
+// honest stages so many nights, each after those before it, and returns their profiles, oldest first. A night from
+// number from on that is held back, although nothing is wrong with it, fails the test, which is about what.
+func honest(t *testing.T, what string, count, from uint64, stage func(day uint64, before []*nights.Profile) night) (
+	before []*nights.Profile) {
 	t.Helper()
-	var before []*nights.Profile
-	for day := range uint64(count) {
-		tonight := stageAfter(t, table(day), "y", before)
-		if day > 0 {
+	for day := range count {
+		tonight := stage(day, before)
+		if day >= from {
 			if found := compare(t, tonight, before); nights.Blocked(found) {
-				t.Errorf("day %d: found %v, expected nothing that blocks", day, found)
+				t.Errorf("%s, day %d: found %v, expected nothing that blocks", what, day, found)
 			}
 		}
 		before = append(before, tonight.profile)
@@ -81,7 +73,9 @@ func TestNightsOfRareLevels(t *testing.T) {
 		}
 		return b.String()
 	}
-	before := honest(t, 9, func(day uint64) string { return flights(day, func(*rand.Rand, []bool, []int) {}) })
+	before := honest(t, "flights", 9, 1, func(day uint64, before []*nights.Profile) night {
+		return stageAfter(t, flights(day, func(*rand.Rand, []bool, []int) {}), "y", before)
+	})
 	for name, change := range map[string]func(*rand.Rand, []bool, []int){
 		"shuffled": func(random *rand.Rand, late []bool, _ []int) {
 			random.Shuffle(len(late), func(i, j int) { late[i], late[j] = late[j], late[i] })
@@ -149,7 +143,9 @@ func TestNightsThatAreAllButCertain(t *testing.T) {
 		}
 		return b.String()
 	}
-	before := honest(t, 14, func(day uint64) string { return connections(day, false) })
+	before := honest(t, "connections", 14, 1, func(day uint64, before []*nights.Profile) night {
+		return stageAfter(t, connections(day, false), "y", before)
+	})
 	if found := compare(t, stageAfter(t, connections(14, true), "y", before), before); !nights.Blocked(found) {
 		t.Errorf("shuffled labels: found %v, expected something that blocks", found)
 	}
@@ -167,7 +163,9 @@ func TestAnotherOnlyValue(t *testing.T) {
 		}
 		return b.String()
 	}
-	before := honest(t, 4, func(day uint64) string { return table(day, "EUR", 100+int(day)) })
+	before := honest(t, "batches", 4, 1, func(day uint64, before []*nights.Profile) night {
+		return stageAfter(t, table(day, "EUR", 100+int(day)), "y", before)
+	})
 	tonight := stageAfter(t, table(4, "USD", 104), "y", before)
 	found := compare(t, tonight, before)
 	if len(found) != 1 || found[0].Level != nights.Warning || found[0].Column != "currency" {
@@ -197,16 +195,9 @@ func TestLabelsThatWander(t *testing.T) {
 	}
 	const known = 3 // nights after which their means have been seen to wander
 	for seed := uint64(11); seed <= 12; seed++ {
-		var before []*nights.Profile
-		for day := range uint64(14) {
-			tonight := stageAfter(t, table(seed, day, 1), "y", before)
-			if day >= known {
-				if found := compare(t, tonight, before); nights.Blocked(found) {
-					t.Errorf("seed %d, day %d: found %v, expected nothing that blocks", seed, day, found)
-				}
-			}
-			before = append(before, tonight.profile)
-		}
+		before := honest(t, fmt.Sprint("seed ", seed), 14, known, func(day uint64, before []*nights.Profile) night {
+			return stageAfter(t, table(seed, day, 1), "y", before)
+		})
 		if found := compare(t, stageAfter(t, table(seed, 14, 0.2), "y", before), before); !nights.Blocked(found) {
 			t.Errorf("seed %d, four of five labels lost: found %v, expected something that blocks", seed, found)
 		}
@@ -260,16 +251,9 @@ func TestLabelsOfOtherKinds(t *testing.T) {
 		},
 	}
 	for spec, kinds := range wrong {
-		var before []*nights.Profile
-		for day := range uint64(9) {
-			tonight := stageAfter(t, table(day, func(*rand.Rand, labels) {}), spec, before)
-			if day > 0 {
-				if found := compare(t, tonight, before); nights.Blocked(found) {
-					t.Errorf("label: %s, day %d: found %v, expected nothing that blocks", spec, day, found)
-				}
-			}
-			before = append(before, tonight.profile)
-		}
+		before := honest(t, spec, 9, 1, func(day uint64, before []*nights.Profile) night {
+			return stageAfter(t, table(day, func(*rand.Rand, labels) {}), spec, before)
+		})
 		for name, change := range kinds {
 			if found := compare(t, stageAfter(t, table(9, change), spec, before), before); !nights.Blocked(found) {
 				t.Errorf("label: %s, labels %s: found %v, expected something that blocks", spec, name, found)
@@ -294,16 +278,9 @@ func TestRegressionsWhateverTheirMean(t *testing.T) {
 	}
 	const label = "{column: y, kind: regression}"
 	for _, mean := range []float64{-20, -0.3, 20} {
-		var before []*nights.Profile
-		for day := range uint64(10) {
-			tonight := stageAfter(t, table(day, mean, 0), label, before)
-			if day > 0 {
-				if found := compare(t, tonight, before); nights.Blocked(found) {
-					t.Errorf("mean %v, day %d: found %v, expected nothing that blocks", mean, day, found)
-				}
-			}
-			before = append(before, tonight.profile)
-		}
+		before := honest(t, fmt.Sprint("mean ", mean), 10, 1, func(day uint64, before []*nights.Profile) night {
+			return stageAfter(t, table(day, mean, 0), label, before)
+		})
 		for shift, blocks := range map[float64]bool{0.1: false, -0.1: false, -0.5: true} {
 			found := compare(t, stageAfter(t, table(10, mean, shift), label, before), before)
 			if nights.Blocked(found) != blocks {

@@ -391,17 +391,6 @@ func TestNoRowSeesItsQuery(t *testing.T) {
 	}
 }
 
-// TestValuesThatWereNotThere adds rows of a part with more values than Config.Few says, and expects an error.
-func TestValuesThatWereNotThere(t *testing.T) {
-	w := drawTable(1)
-	w.c.Few = []int{1}
-	m := NewMaker(w.c)
-	defer m.Close()
-	if err := m.Add(w.rows(0, 0, w.c.Rows[0])); err == nil {
-		t.Error("rows of a part with two values, where Few says one, were added without an error; want one")
-	}
-}
-
 // TestTablesHoldAllRowsOfTrain checks that the levels of each key's table have every row of train once, and are sorted
 // by hash.
 func TestTablesHoldAllRowsOfTrain(t *testing.T) {

@@ -148,33 +148,6 @@ func TestRealWarnings(t *testing.T) {
 	}
 }
 
-// TestRealTableInParts: a real table in four files of very different sizes (1, 29,998, 1 and 70,000 rows) gives the
-// same dataset as in one file, and the four files together have a fingerprint. It runs only where COPPICE_FULL is set.
-func TestRealTableInParts(t *testing.T) {
-	long(t)
-	if os.Getenv("COPPICE_FULL") == "" {
-		t.Skip("TestStageIsDeterministic does the same with a small table; this one: make test FULL=1")
-	}
-	data := must.Get(os.ReadFile(filepath.Join(sharedData(t), "flight_delays_100k.csv")))(t)
-	lines := strings.SplitAfter(string(data), "\n")
-	var files []table.File
-	for i, from := range []int{1, 2, 30_000, 30_001} {
-		to := []int{2, 30_000, 30_001, len(lines)}[i]
-		files = append(files, writeFile(t, fmt.Sprintf("%d.csv", i), lines[0]+strings.Join(lines[from:to], "")))
-	}
-	const spec = "label: target\nsplit: {by: column, column: split}\n"
-	parts := stageFiles(t, spec, files, Options{Threads: 3})
-	whole := stageFiles(t, spec, []table.File{writeFile(t, "t.csv", string(data))}, Options{Threads: 1})
-	if parts.Manifest.Version != whole.Manifest.Version {
-		t.Errorf("four files give version %s, one file %s; want the same", parts.Manifest.Version,
-			whole.Manifest.Version)
-	}
-	fingerprint, err := Fingerprint(context.Background(), parseSpec(t, spec), files)
-	if err != nil || fingerprint == "" {
-		t.Errorf("fingerprint of the files: got %q, error %v; expected one", fingerprint, err)
-	}
-}
-
 // TestEncoderAgreesWithStage: for random tables and each of randomSpecs, encoding a cell gives the bin that Stage wrote
 // for it, whether the cell is read from the table again or from the sample.
 func TestEncoderAgreesWithStage(t *testing.T) {

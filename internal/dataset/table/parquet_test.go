@@ -155,30 +155,6 @@ func TestParquetInt96(t *testing.T) {
 	}
 }
 
-// TestParquetFilesMustAgree: if a column holds numbers in one file and texts in another, that is an error that names
-// both files.
-func TestParquetFilesMustAgree(t *testing.T) {
-	var a, b bytes.Buffer
-	for _, f := range []struct {
-		w    *bytes.Buffer
-		cols []Column
-		v    dataset.Values
-	}{
-		{&a, []Column{{Name: "x", Type: dataset.Int}}, dataset.Values{Type: dataset.Int, Int: []int64{1}}},
-		{&b, []Column{{Name: "x", Type: dataset.Text}}, dataset.Values{Type: dataset.Text, Text: []string{"1"}}},
-	} {
-		w := must.Get(NewParquetWriter(f.w, f.cols, Snappy))(t)
-		must.Do(t, errors.Join(w.Write(&Batch{Names: []string{"x"}, Columns: []dataset.Values{f.v}, Rows: 1}),
-			w.Close()))
-	}
-	_, _, err := readAll([]File{writeFile(t, "1.parquet", a.String()), writeFile(t, "2.parquet", b.String())},
-		dataset.CSVSpec{}, 3)
-	const want = `2.parquet: column "x": is text here and int in 1.parquet; write all files with the same types`
-	if err == nil || err.Error() != want {
-		t.Errorf("reading both files: got %v\nwant %s", err, want)
-	}
-}
-
 // TestParquetFilesOfDays: pandas may write a column in another type from one day to the next: whole numbers and others,
 // a column of nulls, times in another unit, a new column. They are read in a type that holds all of it. A value that
 // does not fit that type is an error that names it.
@@ -219,6 +195,7 @@ func TestParquetFilesOfDays(t *testing.T) {
 		{"nulls and texts", none, texts("a", "b"), []string{"<null>", "<null>", "a", "b"}},
 		{"texts and nulls", texts("a", "b"), none, []string{"a", "b", "<null>", "<null>"}},
 		{"numbers and texts", floats(1, 2), texts("a", "b"), []string{""}},
+		{"whole numbers and their texts", ints(1, 2), texts("1", "2"), []string{""}},
 		{"0, 1 and true", ints(0, 1), bools(1, 0), []string{"false", "true", "true", "false"}},
 		{"false and 1.0", bools(0, 0), floats(1, math.NaN()), []string{"false", "false", "true", "<null>"}},
 		{"nulls and true", none, bools(1, 1), []string{"<null>", "<null>", "true", "true"}},
