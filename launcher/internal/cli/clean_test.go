@@ -201,7 +201,7 @@ func TestRemovedMeanwhile(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newStagedWorld(t)
-				spec := w.file("sweep.yaml", sweepYAML)
+				spec := w.spec()
 				before := w.manifest()
 				// The launcher asks for the job's status before it writes the plan.
 				w.jobs.asked = func() { w.hide(c.name) }

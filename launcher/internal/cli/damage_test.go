@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,39 +20,11 @@ import (
 	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/program"
-	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/sweepview"
 )
-
-// TestPredictRefusesAFlippedByte flips one bit, in the middle byte of a registered version's model.txt or
-// features.json. predict then names that file and writes no output. Once both files are restored, it scores the table.
-func TestPredictRefusesAFlippedByte(t *testing.T) {
-	w := newWorld(t)
-	w.register(1)
-	in, out := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50}))),
-		filepath.Join(w.dir, "out.csv")
-	store := w.buckets["registry"]
-	for _, file := range []string{"model.txt", "features.json"} {
-		name := "registry/ctr/versions/1/" + file
-		good, _ := must.Get2(blob.ReadAll(t.Context(), store, name, 1<<20))(t)
-		put := func(data []byte) {
-			t.Helper()
-			must.Get(store.Put(t.Context(), name, blob.Any, bytes.NewReader(data)))(t)
-		}
-		bad := bytes.Clone(good)
-		bad[len(bad)/2] ^= 1 // the length stays, so that only the checksum can tell
-		put(bad)
-		w.refused(sweep.ExitInput, file, "predict", "--model", "ctr", "--in", in, "--out", out)
-		put(good)
-	}
-	if _, err := os.Stat(out); err == nil {
-		t.Error("a damaged version has scored rows, want no output")
-	}
-	w.must("predict", "--model", "ctr", "--in", in, "--out", out)
-}
 
 // TestPlanRefusesAnAlteredManifest: sweep --dry-run refuses a dataset in whose manifest one number has changed. Before
 // that, the same command plans the sweep.
@@ -283,22 +254,6 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 	}
 }
 
-// TestStagingReportsOfJobs: the error of a failed job, whose text a task wrote into an object, reaches the terminal
-// without a character that it would obey. Here the submission of a sweep returns that error (jobs.err).
-func TestStagingReportsOfJobs(t *testing.T) {
-	err := &cloudjob.FailedError{Job: hostile, State: hostile, Text: hostile, Code: sweep.ExitInput}
-	if err.Error() == "" {
-		t.Fatal("the error of a failed job is empty, want its text")
-	}
-	w := newWorld(t)
-	w.jobs.err = err
-	w.staged()
-	_, out, errOut := w.run("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
-	if found := obeyed(out + errOut); len(found) > 0 || errOut == "" {
-		t.Errorf("the error is %q and lets %U through; want a text, and no such character", errOut, found)
-	}
-}
-
 // TestLongValuesMakeNoLongErrors: an error shows a value of 5,000 characters by its beginning and end, some 200
 // characters (program.Brief). An error may repeat the value and has words of its own, for which 1,200 leave room.
 func TestLongValuesMakeNoLongErrors(t *testing.T) {
@@ -324,18 +279,5 @@ func TestLongValuesMakeNoLongErrors(t *testing.T) {
 			t.Errorf("%.60q ended with %d and an error of %d characters, want a failure and at most 1200: %.200q ... "+
 				"%s", line, code, utf8.RuneCountInString(errOut), errOut, out)
 		}
-	}
-}
-
-// TestFilesAreWrittenAsTheyAre: `registry show --file` prints a version's file with the bytes that are stored.
-func TestFilesAreWrittenAsTheyAre(t *testing.T) {
-	w := newWorld(t)
-	w.register(1)
-	out := w.must("registry", "show", "ctr", "--file", scorer.FileLevels)
-	stored, _ := must.Get2(blob.ReadAll(t.Context(), w.buckets["registry"],
-		"registry/ctr/versions/1/"+scorer.FileLevels,
-		1<<30))(t)
-	if out != string(stored) {
-		t.Errorf("%d bytes were printed, %d are stored; want the same bytes", len(out), len(stored))
 	}
 }

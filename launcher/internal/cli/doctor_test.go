@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
-	"coppice/internal/blob"
 	setup "coppice/internal/cloud"
 	"coppice/internal/engine"
 	"coppice/internal/must"
@@ -42,31 +40,12 @@ func (unknown) Region(context.Context) (setup.Region, error) {
 }
 func (unknown) Offered(context.Context, string, string) error { return setup.ErrNotImitated }
 
-// examined runs a command line on the project that inspect opens, and returns what it prints.
-func (w *world) examined(inspect func(context.Context, Env) (doctor.Cloud, error), args ...string) (code int, out,
-	errOut string) {
-	var o, e bytes.Buffer
-	code = Run(w.ctx, Setup{
-		World: program.World{Args: args, Out: program.To(&o), Err: program.To(&e),
-			Version: "v1", Now: func() time.Time { return w.now }, Env: envconfig.MapLookuper(map[string]string{
-				"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps",
-				"COPPICE_REGISTRY_BUCKET": "registry"})},
-		Connect: func(context.Context, Env) (*Backends, error) {
-			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: w.jobs,
-				Close: func() error { return nil }}, nil
-		},
-		Inspect: inspect,
-	})
-	return code, o.String(), e.String()
-}
-
 // TestDoctor: doctor shows who asks, what is in order and, first, each problem with its remedy. Its exit code says
 // whether the setup, the spec or the command line is at fault.
 func TestDoctor(t *testing.T) {
 	w := newStagedWorld(t)
-	file := w.file("sweep.yaml", sweepYAML)
-	open := func(context.Context, Env) (doctor.Cloud, error) { return unknown{}, nil } // the topics are missing
-	code, out, errOut := w.examined(open, "doctor", file)
+	w.inspect = func(context.Context, Env) (doctor.Cloud, error) { return unknown{}, nil } // the topics are missing
+	code, out, errOut := w.run("doctor", w.spec())
 	w.says(out, "ana@example.com", "problem", "projects/p/topics/coppice-scores: it does not exist",
 		"\nterraform apply\n", " ok, 1 problem, ", "it is staged", "4 trials")
 	if code != sweep.ExitSetup || !strings.HasSuffix(errOut, "1 problem; the command next to it fixes it\n") {
@@ -77,7 +56,7 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("want the problem above what is in order:\n%s", out)
 	}
 
-	code, out, _ = w.examined(open, "doctor", "--json")
+	code, out, _ = w.run("doctor", "--json")
 	var r doctor.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != sweep.ExitSetup || r.Caller != "ana@example.com" ||
 		r.Counts[doctor.Problem] != 1 || len(r.Findings) < 8 {
@@ -90,23 +69,23 @@ func TestDoctor(t *testing.T) {
 		"is missing": {w.dir + "/none.yaml", "none.yaml: no such file or directory"},
 		"is wrong":   {bad, "bad.yaml:1:1: "},
 	} {
-		code, out, errOut := w.examined(open, "doctor", tc[0])
+		code, out, errOut := w.run("doctor", tc[0])
 		if code == 0 || out != "" || !strings.Contains(errOut, tc[1]) {
 			t.Errorf("a spec that %s: exit code %d, expected a refusal that says %q\n%s%s", name, code, tc[1], out,
 				errOut)
 		}
 	}
 
-	none := func(context.Context, Env) (doctor.Cloud, error) {
+	if code, _, errOut := w.run("doctor", "a", "b"); code != sweep.ExitUsage {
+		t.Errorf("doctor with two arguments: exit code %d, output %s; want the code for wrong usage", code, errOut)
+	}
+	w.inspect = func(context.Context, Env) (doctor.Cloud, error) {
 		return nil, setup.Dial("Google Cloud", context.Canceled)
 	}
-	if code, _, errOut := w.examined(none, "doctor"); code != sweep.ExitSetup ||
+	if code, _, errOut := w.run("doctor"); code != sweep.ExitSetup ||
 		!strings.Contains(errOut, "gcloud auth application-default login") {
 		t.Errorf("without credentials: exit code %d, want %d and the command that logs in\n%s", code, sweep.ExitSetup,
 			errOut)
-	}
-	if code, _, errOut := w.examined(open, "doctor", "a", "b"); code != sweep.ExitUsage {
-		t.Errorf("doctor with two arguments: exit code %d, output %s; want the code for wrong usage", code, errOut)
 	}
 }
 
@@ -121,7 +100,7 @@ func (newAccount) Region(context.Context) (setup.Region, error) {
 // and fails for neither. In a local cloud, which has no quotas, it says nothing.
 func TestPlansAreComparedWithQuotas(t *testing.T) {
 	w := newStagedWorld(t)
-	large := w.file("large.yaml", strings.Replace(sweepYAML, "n2-highmem-2", "n2-highmem-64", 1))
+	large := w.spec("n2-highmem-2", "n2-highmem-64")
 	for says, inspect := range map[string]func(context.Context, Env) (doctor.Cloud, error){
 		"1 x n2-highmem-64 need 64 vCPUs, 12 of 12 are free": func(context.Context, Env) (doctor.Cloud, error) {
 			return newAccount{}, nil
@@ -132,8 +111,9 @@ func TestPlansAreComparedWithQuotas(t *testing.T) {
 		},
 		"": func(context.Context, Env) (doctor.Cloud, error) { return unknown{}, nil },
 	} {
+		w.inspect = inspect
 		for _, args := range [][]string{{"plan", large, "--json"}, {"sweep", large, "--dry-run", "--json"}} {
-			code, out, errOut := w.examined(inspect, args...)
+			code, out, errOut := w.run(args...)
 			if code != 0 || !strings.Contains(out, says) || strings.Contains(out, "vCPUs, ") && says == "" {
 				t.Errorf("%s: exit code %d, want 0 and %q in\n%s%s", args[0], code, says, out, errOut)
 			}
@@ -164,8 +144,7 @@ func TestACluster(t *testing.T) {
 	w.free = true
 	w.staged()
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
-	file := w.file("sweep.yaml", strings.Replace(sweepYAML, "{type: n2-highmem-2, threads_per_task: 1}",
-		"{vcpus: 2, memory: 16, threads_per_task: 1}", 1))
+	file := w.spec("{type: n2-highmem-2, threads_per_task: 1}", "{vcpus: 2, memory: 16, threads_per_task: 1}")
 	// custom-2-16384 is Google's way to write 2 vCPUs and 16 GiB, in MiB.
 	says := "1 x custom-2-16384, of a cluster, without a price: 3 min"
 	if out := w.must("plan", file); !strings.HasPrefix(out, says) {
@@ -186,7 +165,7 @@ func TestACluster(t *testing.T) {
 func TestWaitingForDays(t *testing.T) {
 	w := newStagedWorld(t)
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
-	id := w.swept(w.file("sweep.yaml", sweepYAML))
+	id := w.swept(w.spec())
 	must.Get(sweepstore.New(w.buckets["sweeps"], sweep.ID(id)).CreateEnding(t.Context(), sweep.Ending{Format: 1,
 		Sweep: sweep.ID(id), Trials: []int{0}, At: w.now}))(t)
 	w.jobs.status, w.now = &engine.JobStatus{State: engine.Waiting}, w.now.Add(5*24*time.Hour)

@@ -52,21 +52,10 @@ func repeat(begin, text string, times int, end string) func(io.Writer) error {
 	}
 }
 
-// gzipped returns a function that writes, in gzip, what write writes.
-func gzipped(write func(io.Writer) error) func(io.Writer) error {
+// packed returns a function that writes, compressed as open does it, what write writes.
+func packed[W io.WriteCloser](open func(io.Writer) (W, error), write func(io.Writer) error) func(io.Writer) error {
 	return func(w io.Writer) error {
-		z := gzip.NewWriter(w)
-		if err := write(z); err != nil {
-			return err
-		}
-		return z.Close()
-	}
-}
-
-// zstded returns a function that writes, in zstd, what write writes.
-func zstded(write func(io.Writer) error) func(io.Writer) error {
-	return func(w io.Writer) error {
-		z, err := zstd.NewWriter(w)
+		z, err := open(w)
 		if err != nil {
 			return err
 		}
@@ -76,6 +65,10 @@ func zstded(write func(io.Writer) error) func(io.Writer) error {
 		return z.Close()
 	}
 }
+
+func openGzip(w io.Writer) (*gzip.Writer, error) { return gzip.NewWriter(w), nil }
+
+func openZstd(w io.Writer) (*zstd.Encoder, error) { return zstd.NewWriter(w) }
 
 // parquetOf returns a function that writes a Parquet file of a label and a long text in each row. The texts differ only
 // in their beginning, so the file is much smaller than what it unpacks to.
@@ -157,10 +150,10 @@ func TestHostileInputs(t *testing.T) {
 		most       int64 // MiB on the heap: what was measured, with room for garbage that is not collected yet
 	}{
 		{"a line without end, 256 MiB", "line.csv", repeat("y,a\n1,", x, 256, ""), "no end of a line", 100},
-		{fmt.Sprint("the same, ", unpacked, " MiB in gzip"), "line.csv.gz", gzipped(repeat("y,a\n1,", x, unpacked, "")),
-			"a row of more than", 150},
-		{fmt.Sprint("the same, ", unpacked, " MiB in zstd"), "line.csv.zst", zstded(repeat("y,a\n1,", x, unpacked, "")),
-			"a row of more than", 150},
+		{fmt.Sprint("the same, ", unpacked, " MiB in gzip"), "line.csv.gz",
+			packed(openGzip, repeat("y,a\n1,", x, unpacked, "")), "a row of more than", 150},
+		{fmt.Sprint("the same, ", unpacked, " MiB in zstd"), "line.csv.zst",
+			packed(openZstd, repeat("y,a\n1,", x, unpacked, "")), "a row of more than", 150},
 		{"a header without end, 256 MiB", "head.csv", repeat("y,", "a,", 128*mega, "\n"), "no end of a line", 100},
 		{"a quote that is never closed, 256 MiB", "quote.csv", repeat("y,a\n1,\"", x+"\n", 256, ""),
 			"a row of more than", 200},

@@ -26,7 +26,7 @@ import (
 // the first plan, even if the spec has changed, and says so. Flags that contradict --schedule are refused.
 func TestSlots(t *testing.T) {
 	w := newStagedWorld(t)
-	file := w.file("sweep.yaml", sweepYAML)
+	file := w.spec()
 	start := func(file string, more ...string) map[string]any {
 		var got map[string]any
 		out := w.must(append([]string{"sweep", file, "--schedule", "0 3 * * *", "--no-wait", "--json"}, more...)...)
@@ -40,7 +40,7 @@ func TestSlots(t *testing.T) {
 	}
 	// It is 03:00 of the 21st in UTC. 20 hours later the slot is the same; 4 hours more, and it is that of the 22nd.
 	w.now = w.now.Add(20 * time.Hour)
-	other := w.file("other.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 5", 1))
+	other := w.spec("trials: 4", "trials: 5")
 	if got := start(other); got["sweep"] != "night-20261121-0300" || got["trials"] != 4.0 {
 		t.Errorf("another spec in the same slot: %v; want night-20261121-0300, still of four trials", got)
 	}
@@ -65,7 +65,7 @@ func TestSlots(t *testing.T) {
 // scheduled start cancels it. Before it has ended, no job is cancelled.
 func TestANightThatNeverHadMachines(t *testing.T) {
 	w := newStagedWorld(t)
-	file := w.file("sweep.yaml", sweepYAML)
+	file := w.spec()
 	w.jobs.status = &engine.JobStatus{State: engine.Waiting}
 	for night, ended := range []bool{false, true} {
 		w.must("sweep", file, "--schedule", "0 3 * * *", "--no-wait")
@@ -76,7 +76,7 @@ func TestANightThatNeverHadMachines(t *testing.T) {
 		must.Get(sweepstore.New(w.buckets["sweeps"], id).CreateEnding(t.Context(), sweep.Ending{
 			Format: 1, Sweep: id, Early: "at its limit", At: w.now}))(t)
 		w.now = w.now.Add(24 * time.Hour)
-		file = w.file("sweep.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 5", 1)) // a spec may change by day
+		file = w.spec("trials: 4", "trials: 5") // a spec may change by day
 	}
 }
 
@@ -86,7 +86,7 @@ func TestSlotsOfTwoSweeps(t *testing.T) {
 	w := newStagedWorld(t)
 	w.must("stage", w.file("views.yaml", "name: views\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: "+
 		"{by: hash, key: user_id, train: 0.6, valid: 0.4}\n"))
-	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--schedule", "0 3 * * *", "--no-wait", "--json")
+	w.must("sweep", w.spec(), "--schedule", "0 3 * * *", "--no-wait", "--json")
 	for _, c := range [][3]string{
 		{"model: ctr", "model: cvr",
 			`started with model "ctr" on dataset "clicks", but this spec trains model "cvr" on dataset "clicks"; ` +
@@ -94,8 +94,7 @@ func TestSlotsOfTwoSweeps(t *testing.T) {
 		{"dataset: clicks", "dataset: views",
 			`started with model "ctr" on dataset "clicks", but this spec trains model "ctr" on dataset "views"`},
 	} {
-		w.refused(sweep.ExitInput, c[2], "sweep", w.file("other.yaml", strings.Replace(sweepYAML, c[0], c[1], 1)),
-			"--schedule", "0 3 * * *", "--no-wait", "--json")
+		w.refused(sweep.ExitInput, c[2], "sweep", w.spec(c[0], c[1]), "--schedule", "0 3 * * *", "--no-wait", "--json")
 	}
 	if len(w.jobs.submitted) != 1 {
 		t.Errorf("submitted %v, want one job", w.jobs.submitted)
@@ -113,9 +112,8 @@ func TestObjectivesAreShown(t *testing.T) {
 		t.Errorf("the plan is\n%s\nwant the objectives, and how the winner is picked", out)
 	}
 	w.refused(sweep.ExitInput, "calibration_ratio is best at 1", "plan",
-		w.file("bad.yaml", strings.Replace(sweepYAML, "metric: auc", "metric: [auc, calibration_ratio]", 1)))
-	w.refused(sweep.ExitInput, "bad.yaml:5:15: ", "plan",
-		w.file("bad.yaml", strings.Replace(sweepYAML, "metric: auc", "metric: [auc, model_byte]", 1)))
+		w.spec("metric: auc", "metric: [auc, calibration_ratio]"))
+	w.refused(sweep.ExitInput, "other.yaml:5:15: ", "plan", w.spec("metric: auc", "metric: [auc, model_byte]"))
 
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
 	w.must("sweep", w.file("sweep.yaml", spec), "--id", "night-1")
@@ -159,14 +157,13 @@ func TestFallbacksAreTold(t *testing.T) {
 // not come. An unknown type of a fallback is refused.
 func TestDryRunShowsFallbacks(t *testing.T) {
 	w := newStagedWorld(t)
-	file := w.file("sweep.yaml", strings.Replace(sweepYAML, "type: n2-highmem-2,",
-		"type: n2-highmem-2, wait: 1m, fallback: [{type: n2d-highmem-4, zones: [us-central1-f]}, {spot: false}],", 1))
+	file := w.spec("type: n2-highmem-2,",
+		"type: n2-highmem-2, wait: 1m, fallback: [{type: n2d-highmem-4, zones: [us-central1-f]}, {spot: false}],")
 	out := w.must("sweep", file, "--dry-run")
 	w.says(out, "without machines after 1m0s: 1 x n2d-highmem-4, Spot in us-central1-f, 4 tasks",
 		"1 x n2-highmem-2, on demand, 2 tasks")
 	w.refused(sweep.ExitInput, `machine type "q9-big-4" is not in the catalogue`, "sweep",
-		w.file("tiny.yaml", strings.Replace(sweepYAML, "type: n2-highmem-2,",
-			"type: n2-highmem-2, wait: 1m, fallback: [{type: q9-big-4}],", 1)))
+		w.spec("type: n2-highmem-2,", "type: n2-highmem-2, wait: 1m, fallback: [{type: q9-big-4}],"))
 }
 
 // TestNightsLeaveTheRegistry: staging and a scheduled sweep read nothing of the registry, on which a schedule's account
@@ -178,7 +175,7 @@ func TestNightsLeaveTheRegistry(t *testing.T) {
 	registry := blobtest.NewCounting(w.buckets["registry"])
 	w.buckets["registry"] = registry
 	w.staged()
-	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--schedule", "0 3 * * *", "--no-wait")
+	w.must("sweep", w.spec(), "--schedule", "0 3 * * *", "--no-wait")
 	if asked, listed := registry.Asked.Load(), registry.Listed.Load(); asked+listed > 0 {
 		t.Errorf("staging and a scheduled sweep asked the registry for %d objects and were told %d names; want none",
 			asked, listed)
@@ -209,7 +206,7 @@ func TestFitTakesAMachineOfANewAccount(t *testing.T) {
 func TestWatchOfAJobThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStagedWorld(t)
-		file := w.file("sweep.yaml", sweepYAML)
+		file := w.spec()
 		w.lacks(w.must("sweep", file, "--id", "fifth", "--no-wait"), "had been started")
 		w.jobs.status = &engine.JobStatus{State: engine.Gone}
 		began := time.Now()
@@ -235,7 +232,7 @@ func TestWatchConcludes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStagedWorld(t)
 		looks := 0
-		w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "fifth", "--no-wait")
+		w.must("sweep", w.spec(), "--id", "fifth", "--no-wait")
 		p, _ := must.Get2(sweepstore.New(w.buckets["sweeps"], "fifth").Plan(t.Context()))(t)
 		w.conclude = func(context.Context) error {
 			if looks++; looks < 3 {
@@ -307,14 +304,14 @@ func TestADamagedJobRecordKeepsNobodyFromCancelling(t *testing.T) {
 	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.Names("x").Cancel()); err != nil {
 		t.Errorf("cancelled a sweep with a damaged job record: %v; want its tasks asked to stop", err)
 	}
-	w.refused(sweep.ExitUsage, "ends in -f and a number", "sweep", w.file("sweep.yaml", sweepYAML), "--id", "x-f1")
+	w.refused(sweep.ExitUsage, "ends in -f and a number", "sweep", w.spec(), "--id", "x-f1")
 }
 
 // TestAnEmptyNameIsNoSweep: commands with an empty name, as of an unset variable of a shell ("$SWEEP"), are refused.
 // They do not take the newest sweep, which cancel would end.
 func TestAnEmptyNameIsNoSweep(t *testing.T) {
 	w := newStagedWorld(t)
-	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
+	w.must("sweep", w.spec(), "--id", "x", "--no-wait")
 	for _, command := range []string{"status", "leaderboard", "bill", "report --out -", "cancel"} {
 		code, out, errOut := w.run(append(strings.Fields(command), "")...)
 		if code == 0 || !strings.Contains(errOut, "sweep id") {
@@ -456,6 +453,6 @@ func (w *world) stateOf(t *testing.T, cloud *batch) string {
 func TestCancelledTasksLeaveByThemselves(t *testing.T) {
 	w := newStagedWorld(t)
 	w.runner = &batch{jobs: w.jobs, ended: map[string]engine.Phase{}}
-	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
+	w.must("sweep", w.spec(), "--id", "x", "--no-wait")
 	w.says(w.must("cancel", "x"), "sweep x is cancelled (job done)")
 }

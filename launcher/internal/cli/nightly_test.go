@@ -37,7 +37,7 @@ func TestThirtyNights(t *testing.T) {
 	var fail error
 	w.listens(&heard, &fail)
 	zone := must.Get(time.LoadLocation("Europe/Amsterdam"))(t)
-	w.file("night.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 1", 1))
+	night := w.spec("trials: 4", "trials: 1")
 	w.file("clicks.yaml", strings.Replace(string(nightstest.Spec("days")), "source: days",
 		"source:\n  files: days/{date:2006-01-02}/*.csv\n  last: 4d\n  missing: allow", 1)+
 		"encodings: none\ncontract: none\n")
@@ -49,7 +49,7 @@ func TestThirtyNights(t *testing.T) {
 		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o777))
 		must.Do(t, os.WriteFile(path, stream.Night(day).CSV(), 0o600))
 	}
-	command := []string{"nightly", filepath.Join(w.dir, "night.yaml"), "--schedule", "30 1 * * *", "--time-zone",
+	command := []string{"nightly", night, "--schedule", "30 1 * * *", "--time-zone",
 		"Europe/Amsterdam", "--no-wait", "--json"}
 
 	// Days count from 0, and day 0 is nightstest.First, 2026-10-05. The first night has the days 0 to 3. Day 12,
@@ -114,11 +114,11 @@ func TestASecondStartIsNoNewNight(t *testing.T) {
 	var heard []notify.VerdictMessage
 	var fail error
 	w.listens(&heard, &fail)
-	w.file("night.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 1", 1))
+	night := w.spec("trials: 4", "trials: 1")
 	w.file("clicks.yaml", string(nightstest.Spec("day.csv"))+"encodings: none\ncontract: {max_age: 30h}\n")
 	w.file("day.csv", string(nightstest.Stream{Seed: 5, Rows: 800}.Night(0).CSV()))
 	w.now = nightstest.First.AddDate(0, 0, 1).Add(2 * time.Hour)
-	command := []string{"nightly", filepath.Join(w.dir, "night.yaml"), "--at", w.now.Format(time.RFC3339), "--no-wait"}
+	command := []string{"nightly", night, "--at", w.now.Format(time.RFC3339), "--no-wait"}
 	w.must(command...)
 	w.now = w.now.AddDate(0, 0, 3) // the table is three days older, and contract.max_age is 30 hours
 	w.must(command...)
@@ -132,7 +132,7 @@ func TestASecondStartIsNoNewNight(t *testing.T) {
 // refuses a time in the future, flags that do not go together, and the YAML of another dataset.
 func TestNightlyFlags(t *testing.T) {
 	w := newStagedWorld(t)
-	night := w.file("sweep.yaml", sweepYAML)
+	night := w.spec()
 	alone := filepath.Join(t.TempDir(), "sweep.yaml")
 	must.Do(t, os.WriteFile(alone, []byte(sweepYAML), 0o644))
 	w.refused(sweep.ExitNotFound, "give the dataset.yaml as --table", "nightly", alone)
@@ -145,7 +145,7 @@ func TestNightlyFlags(t *testing.T) {
 	w.refused(sweep.ExitUsage, "--at is", "nightly", night, "--table", table, "--at", "yesterday")
 	w.refused(sweep.ExitUsage, "five fields", "nightly", night, "--table", table, "--schedule", "daily")
 	w.refused(sweep.ExitUsage, "needs a source in a bucket", "nightly", night, "--table", table, "--batch")
-	other := w.file("other.yaml", strings.Replace(sweepYAML, "dataset: clicks", "dataset: sales", 1))
+	other := w.spec("dataset: clicks", "dataset: sales")
 	w.refused(sweep.ExitInput, `trains on dataset "sales", but `, "nightly", other, "--table", table)
 }
 
@@ -156,7 +156,7 @@ func TestNightlyFlags(t *testing.T) {
 // says which one that is. Moving an alias needs --why, which must not be blank.
 func TestNights(t *testing.T) {
 	w := newStagedWorld(t)
-	file := w.file("sweep.yaml", sweepYAML)
+	file := w.spec()
 	w.refused(sweep.ExitNotFound, "no sweep of model ctr", "nights", "ctr")
 	w.register(1)
 	w.must("registry", "promote", "ctr@1", "--why", "a test")
@@ -215,7 +215,7 @@ func TestNightsAfterAPerson(t *testing.T) {
 	w := newStagedWorld(t)
 	w.threeChampions() // versions 1 to 3, of which 3 is live
 	w.now = w.now.AddDate(0, 0, 1)
-	command := []string{"nightly", w.file("sweep.yaml", sweepYAML), "--at", w.now.Format(time.RFC3339)}
+	command := []string{"nightly", w.spec(), "--at", w.now.Format(time.RFC3339)}
 	w.jobs.run = w.concluded(sweep.OutcomeWinner, func(c *sweep.Conclusion) { c.Version = 3 })
 	w.says(w.must(command...), "ctr version 3 is live.")
 	// says runs a command, whatever its exit code, and looks for want in its output with single spaces.
@@ -232,8 +232,7 @@ func TestNightsAfterAPerson(t *testing.T) {
 	by := must.Get(user.Current())(t).Username
 	says("ctr version 2 is live, by hand ("+by+": it fell) Nothing to do: version 2 is live.", "nights", "ctr")
 	says("ctr version 3 was promoted; version 2 is live, by hand ("+by+": it fell). On test", command...)
-	says("ctr version 3 was promoted; version 2 is live, by hand ("+by+": it fell). On test",
-		"status", "@latest")
+	says("ctr version 3 was promoted; version 2 is live, by hand ("+by+": it fell). On test", "status", "@latest")
 
 	// The next night's version, 1, is not promoted by the gate; then a person promotes it.
 	w.now = w.now.AddDate(0, 0, 1)
@@ -245,8 +244,7 @@ func TestNightsAfterAPerson(t *testing.T) {
 	says("1 night without a new champion; ctr version 2 is", "nights", "ctr")
 	w.now = w.now.Add(time.Hour)
 	w.must("registry", "promote", "ctr@1", "--why", "it is right")
-	says("ctr version 1 is live, by hand ("+by+": it is right) Nothing to do: version 1 is live.",
-		"nights", "ctr")
+	says("ctr version 1 is live, by hand ("+by+": it is right) Nothing to do: version 1 is live.", "nights", "ctr")
 	says("promoted by hand", "nights", "ctr")
 	says("ctr version 1 was not promoted; version 1 is live, by hand ("+by+": it is right).", command...)
 }
@@ -256,7 +254,7 @@ func TestNightsAfterAPerson(t *testing.T) {
 func TestABlockedNightStandsInItsPlace(t *testing.T) {
 	w := newStagedWorld(t)
 	w.now = w.now.AddDate(0, 0, 4)
-	file := w.file("sweep.yaml", sweepYAML)
+	file := w.spec()
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
 	w.must("nightly", file, "--at", w.now.Format(time.RFC3339))
 	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 1100})))
@@ -300,7 +298,7 @@ func TestBlockedNightIsTold(t *testing.T) {
 	spec := w.file("dataset.yaml",
 		"name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: "+
 			"0.6, valid: 0.4}\ncontract: {rows: {min: 100000}}\n")
-	night := w.file("sweep.yaml", sweepYAML)
+	night := w.spec()
 
 	// A channel that fails does not change how the command ends.
 	w.refused(sweep.ExitBlocked, "note: a notification could not be sent: dataset clicks@", "stage", spec)
@@ -373,7 +371,7 @@ func TestStatusShowsTheNight(t *testing.T) {
 		t.Fatalf("staging a small table ended with %d, want that of a blocked one: %s", code, said)
 	}
 	w.must("datasets", "accept", "clicks", "--why", "a small test")
-	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1", "--no-wait")
+	w.must("sweep", w.spec(), "--id", "night-1", "--no-wait")
 
 	w.says(w.must("status", "night-1"), "accepted by", ": a small test", "blocking: ", "(rows)")
 	var got struct {
@@ -404,7 +402,7 @@ func TestAnOldTableIsAccepted(t *testing.T) {
 	w.file("day.csv", string(nightstest.Stream{Seed: 5, Rows: 800}.Night(0).CSV()))
 	w.now = nightstest.First.AddDate(0, 0, 1).Add(2 * time.Hour) // two hours after the newest row
 	w.must("stage", table)
-	night := w.file("sweep.yaml", sweepYAML)
+	night := w.spec()
 	w.now = w.now.AddDate(0, 0, 3)
 	w.refused(sweep.ExitBlocked, "accept it: `launcher datasets accept", "sweep", night, "--no-wait")
 	w.says(w.must("datasets", "accept", "clicks", "--why", "the source is late"), "may be trained on")

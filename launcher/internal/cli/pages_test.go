@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -276,9 +277,12 @@ func shipped(t *testing.T) map[string]string {
 }
 
 // TestShippedSpecsAreTaken: the launcher plans every sweep and reads every dataset that ships, so that nobody begins
-// with a spec that it refuses. A file that is neither is an error, so that none is passed over.
+// with a spec that it refuses. A file that is neither is an error, so that none is passed over. Every line of a plan
+// has at most the 80 columns of a terminal that does not tell its width. The line to paste into the spec may have 100:
+// it is one line of YAML, which must not be broken.
 func TestShippedSpecsAreTaken(t *testing.T) {
 	w := newWorld(t)
+	w.env, w.screen = map[string]string{"NO_COLOR": "1"}, true
 	sweeps, datasets := 0, 0
 	for name, text := range shipped(t) {
 		switch {
@@ -290,8 +294,18 @@ func TestShippedSpecsAreTaken(t *testing.T) {
 		case regexp.MustCompile(`(?m)^(trials|search): `).MatchString(text):
 			sweeps++
 			file := w.file("sweep.yaml", text)
-			if code, out, errOut := w.run("plan", file, "--rows", "130000000", "--features", "40"); code != 0 {
+			code, out, errOut := w.run("plan", file, "--rows", "130000000", "--features", "40")
+			if code != 0 {
 				t.Errorf("planning the sweep %s ended with %d, expected 0\n%s%s", name, code, out, errOut)
+			}
+			for line := range strings.Lines(out) {
+				most := 80
+				if strings.HasPrefix(line, "machine: ") {
+					most = 100
+				}
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > most {
+					t.Errorf("%s: a line of %d characters, expected at most %d: %s", name, n, most, line)
+				}
 			}
 		default:
 			t.Errorf("%s is neither a dataset (source:) nor a sweep (trials:)", name)

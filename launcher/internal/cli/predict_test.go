@@ -156,63 +156,58 @@ func TestPredictExplains(t *testing.T) {
 }
 
 // TestPredictRefuses: tables that the model cannot score are refused with file, line and columns, and flags that do not
-// go together with what to use. No output is left, and the table itself is never overwritten.
+// go together with what to use. No output is left, and the table itself is never overwritten. A quote within a cell is
+// an error, unless quotes mean nothing.
 func TestPredictRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
-	in := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50})))
-	short := w.file("short.csv", "user_id,site\nu1,site2\n")
-	ragged := w.file("ragged.csv",
-		"user_id,campaign_id,site,hour,age,price,day\nu1,4000,site2,3,20,1.5,2026-11-01\nu1\n")
-	out := filepath.Join(w.dir, "out.csv")
+	table := datasettest.Table(datasettest.Options{Rows: 50})
+	in, out, folder := w.file("in.csv", string(table)), filepath.Join(w.dir, "out.csv"), t.TempDir()
 	// The model reads site and five columns that short.csv lacks. Line 3 of ragged.csv is short.
-	w.refused(sweep.ExitInput, `short.csv: 5 columns are missing: "age", "campaign_id"`, "predict", "--model", "ctr",
-		"--in", short, "--out", out)
-	w.refused(sweep.ExitInput, "ragged.csv:3", "predict", "--model", "ctr", "--in", ragged, "--out", out)
-	w.refused(sweep.ExitUsage, ".parquet", "predict", "--model", "ctr", "--in", in, "--out",
-		filepath.Join(w.dir, "out.xls"))
-	w.refused(sweep.ExitUsage, "no such column (the columns are: ", "predict", "--model", "ctr", "--in", in, "--out",
-		out, "--keep", "nobody")
-	w.refused(sweep.ExitNotFound, "nowhere", "predict", "--model", "ctr", "--in", filepath.Join(w.dir, "nowhere.csv"),
-		"--out", out)
+	const header, row = "user_id,campaign_id,site,hour,age,price,day\n", "u1,4000,site2,3,20,1.5,2026-11-01\n"
+	short := w.file("short.csv", "user_id,site\nu1,site2\n")
+	ragged, stray := w.file("ragged.csv", header+row+"u1\n"), w.file("stray.csv", header+strings.Replace(row, "site",
+		`si"te`, 1))
+	predict := func(in, out string, flags ...string) []string {
+		return append([]string{"predict", "--model", "ctr", "--in", in, "--out", out}, flags...)
+	}
 
-	// Flags, one wrong at a time. The quote may be none but no other character than the usual one.
-	w.refused(sweep.ExitUsage, "give --in and --out: ", "predict", "--model", "ctr")
-	w.refused(sweep.ExitUsage, "given twice", "predict", "--model", "ctr", "--in", in, "--out", out, "--keep",
-		"site,site")
-	w.refused(sweep.ExitUsage, "one character", "predict", "--model", "ctr", "--in", in, "--out", out, "--delimiter",
-		";;")
-	w.refused(sweep.ExitUsage, "use none", "predict", "--model", "ctr", "--in", in, "--out", out, "--quote", "'")
+	for _, c := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		// Tables.
+		{sweep.ExitInput, `short.csv: 5 columns are missing: "age", "campaign_id"`, predict(short, out)},
+		{sweep.ExitInput, "ragged.csv:3", predict(ragged, out)},
+		{sweep.ExitInput, "--quote none of `launcher predict`", predict(stray, out)},
+		{sweep.ExitNotFound, "nowhere", predict(filepath.Join(w.dir, "nowhere.csv"), out)},
 
-	// A quote within a cell is an error, unless quotes mean nothing.
-	stray := w.file("stray.csv", "user_id,campaign_id,site,hour,age,price,day\nu1,4000,si\"te2,3,20,1.5,2026-11-01\n")
-	w.refused(sweep.ExitInput, "--quote none of `launcher predict`", "predict", "--model", "ctr", "--in", stray,
-		"--out", out)
-	w.must("predict", "--model", "ctr", "--in", stray, "--out", filepath.Join(w.dir, "stray-out.csv"), "--quote",
-		"none")
+		// Flags, one wrong at a time. The quote may be none but no other character than the usual one.
+		{sweep.ExitUsage, "give --in and --out: ", []string{"predict", "--model", "ctr"}},
+		{sweep.ExitUsage, "no such column (the columns are: ", predict(in, out, "--keep", "nobody")},
+		{sweep.ExitUsage, "given twice", predict(in, out, "--keep", "site,site")},
+		{sweep.ExitUsage, "one character", predict(in, out, "--delimiter", ";;")},
+		{sweep.ExitUsage, "use none", predict(in, out, "--quote", "'")},
 
-	// Places that the output cannot have.
-	w.refused(sweep.ExitUsage, "--out nodir/x.csv: folder nodir does not exist\n", "predict", "--model", "ctr", "--in",
-		in, "--out", "nodir/x.csv")
-	w.refused(sweep.ExitUsage, "--out gs://b/x.csv: tables in a bucket are scored into a bucket, ", "predict",
-		"--model",
-		"ctr", "--in", in, "--out", "gs://b/x.csv")
-	folder := t.TempDir()
-	w.refused(sweep.ExitUsage, "--out "+folder+" is a folder; give the file's name, too\n", "predict", "--model", "ctr",
-		"--in", in, "--out", folder)
-	w.refused(sweep.ExitUsage, "tables in a bucket are scored into a bucket", "predict", "--model", "ctr", "--in",
-		"gs://b/x.csv", "--out", out)
-
-	// The table itself, by another spelling of its path.
-	before := must.Get(os.ReadFile(in))(t)
-	w.refused(sweep.ExitUsage, "it is the table to score", "predict", "--model", "ctr", "--in", in, "--out",
-		filepath.Join(filepath.Dir(in), ".", "in.csv"))
-	if after, err := os.ReadFile(in); err != nil || !bytes.Equal(before, after) {
-		t.Errorf("the table has %d bytes (error %v), want its %d unchanged", len(after), err, len(before))
+		// Places that the output cannot have. The last is the table itself, by another spelling of its path.
+		{sweep.ExitUsage, ".parquet", predict(in, filepath.Join(w.dir, "out.xls"))},
+		{sweep.ExitUsage, "--out nodir/x.csv: folder nodir does not exist\n", predict(in, "nodir/x.csv")},
+		{sweep.ExitUsage, "--out gs://b/x.csv: tables in a bucket are scored into a bucket, ",
+			predict(in, "gs://b/x.csv")},
+		{sweep.ExitUsage, "--out " + folder + " is a folder; give the file's name, too\n", predict(in, folder)},
+		{sweep.ExitUsage, "tables in a bucket are scored into a bucket", predict("gs://b/x.csv", out)},
+		{sweep.ExitUsage, "it is the table to score", predict(in, filepath.Dir(in)+"/./in.csv")},
+	} {
+		w.refused(c.code, c.says, c.args...)
+	}
+	if after, err := os.ReadFile(in); err != nil || !bytes.Equal(table, after) {
+		t.Errorf("the table has %d bytes (error %v), want its %d unchanged", len(after), err, len(table))
 	}
 	if _, err := os.Stat(out); err == nil {
 		t.Error("an output was left behind, want none")
 	}
+	w.must(predict(stray, out, "--quote", "none")...)
 }
 
 // What people's tables do to ids, and how the launcher reports it.
@@ -363,29 +358,6 @@ func TestStageTellsOfIDs(t *testing.T) {
 		!strings.Contains(again, "hint: shop_id: 200 different whole numbers on ") {
 		t.Errorf("with %s in the spec, got\n%s\nwant no advice about these columns, and a hint about shop_id", list,
 			again)
-	}
-}
-
-// TestSweepRefusesACalibWithoutPositives: a sweep on a dataset whose split calib has no positive row is refused, and
-// nothing is submitted.
-func TestSweepRefusesACalibWithoutPositives(t *testing.T) {
-	w := newWorld(t)
-	var b bytes.Buffer
-	b.WriteString("y,x,part\n")
-	for i := range 3000 {
-		part := []string{"train", "valid", "calib", "test"}[i%4]
-		y := i / 4 % 2
-		if part == "calib" {
-			y = 0
-		}
-		fmt.Fprintf(&b, "%d,%d,%s\n", y, i%17, part)
-	}
-	w.file("t.csv", b.String())
-	w.must("stage", w.file("d.yaml", "name: clicks\nsource: t.csv\nlabel: y\nsplit: {by: column, column: part}\n"))
-	w.refused(sweep.ExitInput, "none of the 750 rows of calib in dataset clicks@", "sweep", w.file("s.yaml", sweepYAML),
-		"--no-wait")
-	if len(w.jobs.submitted) > 0 {
-		t.Errorf("submitted %v, want nothing", w.jobs.submitted)
 	}
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"maps"
 	"os"
@@ -13,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sethvargo/go-envconfig"
-
 	"coppice/internal/blob"
 	"coppice/internal/calibrate"
 	"coppice/internal/dataset"
@@ -23,7 +20,6 @@ import (
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/must"
-	"coppice/internal/program"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -49,8 +45,10 @@ func TestRegistryCommands(t *testing.T) {
 			t.Errorf("registry %q: got %s; want version 2, and with show its AUC of .6", args, out)
 		}
 	}
-	if out := w.must("registry", "show", "ctr@1", "--file", "model.txt"); !strings.HasPrefix(out, "tree\n") {
-		t.Errorf("model.txt is %.50q, want the tree that was registered", out)
+	stored, _ := must.Get2(blob.ReadAll(t.Context(), w.buckets["registry"],
+		"registry/ctr/versions/1/"+scorer.FileLevels, 1<<30))(t)
+	if out := w.must("registry", "show", "ctr@1", "--file", scorer.FileLevels); out != string(stored) {
+		t.Errorf("%d bytes of the levels were printed, %d are stored; want the same bytes", len(out), len(stored))
 	}
 	// Parameters that are not the default's: learning_rate 0.1 is, and version 3 does not say its own (register).
 	for version, want := range map[string]string{"ctr@1": "lookahead_freq=0 num_leaves=63 ", "ctr@2": "the defaults",
@@ -129,19 +127,9 @@ func TestDeleteAsks(t *testing.T) {
 
 	// answer runs the command with a text typed at the question.
 	answer := func(text string) (int, string) {
-		var out, errOut bytes.Buffer
-		env := envconfig.MapLookuper(map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets",
-			"COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"})
-		code := Run(t.Context(), Setup{
-			World: program.World{Args: []string{"registry", "delete", "ctr@1", "--why", "room"},
-				In: strings.NewReader(text), Out: program.To(&out), Err: program.To(&errOut),
-				Now: func() time.Time { return w.now }, Env: env},
-			Connect: func(context.Context, Env) (*Backends, error) {
-				return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] },
-					Close: func() error { return nil }}, nil
-			},
-		})
-		return code, out.String() + errOut.String()
+		w.in = strings.NewReader(text)
+		code, out, errOut := w.run("registry", "delete", "ctr@1", "--why", "room")
+		return code, out + errOut
 	}
 	if code, out := answer("y\n"); code != sweep.ExitUsage || !strings.Contains(out, "nothing was changed") {
 		t.Errorf("the answer y ended with %d; want that of wrong usage, and nothing changed\n%s", code, out)
@@ -203,7 +191,7 @@ func TestVersionsSayHowTheyStand(t *testing.T) {
 	w.threeChampions()
 	w.staged()
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
-	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1")
+	w.must("sweep", w.spec(), "--id", "night-1")
 	must.Get(registry.New(w.buckets["registry"]).Register(t.Context(), "ctr", "night-1",
 		map[string][]byte{"model.txt": []byte("tree")}, registry.Info{At: w.now.Add(4 * time.Hour), By: "aggregator",
 			Metrics: map[string]float64{"auc": 0.7, "log_loss": 0.125}, Labels: map[string]string{"sweep": "night-1"}},
@@ -499,8 +487,7 @@ func TestListAcrossNights(t *testing.T) {
 	// The sweeps of versions 1 and 2, night-0 and night-1, have no slot in their names. A version without aliases has
 	// an empty list, not null.
 	if len(got) != 3 || got[0].Version != 3 || got[0].Night != "2026-11-19" || got[2].Version != 1 ||
-		got[2].Night != "" ||
-		!slices.Equal(got[1].Aliases, []string{"canary", "champion"}) || got[0].Aliases == nil {
+		got[2].Night != "" || !slices.Equal(got[1].Aliases, []string{"canary", "champion"}) || got[0].Aliases == nil {
 		t.Errorf("got %+v; want versions 3 to 1, newest first, with their nights and aliases", got)
 	}
 	out := w.must("registry", "list", "ctr")

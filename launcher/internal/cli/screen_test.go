@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -42,76 +41,10 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// TestTablesFitEightyColumns: the tables that commands print on a terminal that does not tell its width have at most
-// the 80 columns that are then assumed. A row of a table is a line with a character of its frame.
-func TestTablesFitEightyColumns(t *testing.T) {
-	w := newWorld(t)
-	w.env = map[string]string{"NO_COLOR": "1"}
-	w.screen = true
-	w.staged()
-	file := w.file("sweep.yaml", sweepYAML)
-	w.jobs.run = w.concluded(sweep.OutcomeWinner)
-	w.must("sweep", file, "--id", "nightly-ctr-20261120-0300")
-	w.register(2)
-	w.must("registry", "promote", "ctr@1", "--why", "a test")
-	w.must("registry", "promote", "ctr@2", "--why", strings.Repeat("a long reason ", 10))
-	for _, line := range []string{"stage " + w.dir + "/dataset.yaml", "plan " + file, "plan " + file +
-		" --rows 130000000 --features 40", "sweep " + file + " --dry-run --id another", "status",
-		"leaderboard nightly-ctr-20261120-0300",
-		"status nightly-ctr-20261120-0300", "bill nightly-ctr-20261120-0300", "datasets list",
-		"datasets show clicks", "registry list", "registry list ctr", "registry show ctr",
-		"registry show ctr --history", "registry show ctr --verify", "clean", "nights ctr"} {
-		out, tables := w.must(strings.Fields(line)...), 0
-		for _, row := range strings.Split(out, "\n") {
-			if !strings.ContainsAny(row, "│┌├└") {
-				continue
-			}
-			tables++
-			if n := utf8.RuneCountInString(row); n > 80 {
-				t.Errorf("%s: a row of %d characters, want at most 80: %s", line, n, row)
-				break
-			}
-		}
-		if tables == 0 {
-			t.Errorf("%s printed no table, want one:\n%s", line, out)
-		}
-		if testing.Verbose() {
-			t.Logf("%s\n%s", line, out)
-		}
-	}
-}
-
-// TestPlanFitsItsTerminal: for each sweep in examples, terraform and docs, every line that plan prints has at most 80
-// columns. The line to paste into the spec may have 100: it is one line of YAML, which must not be broken.
-func TestPlanFitsItsTerminal(t *testing.T) {
-	w := newWorld(t)
-	w.env, w.screen = map[string]string{"NO_COLOR": "1"}, true
-	planned := 0
-	for name, text := range shipped(t) {
-		if !strings.Contains(text, "\nmodel: ") {
-			continue // the spec of a dataset
-		}
-		planned++
-		out := w.must("plan", w.file("sweep.yaml", text), "--rows", "130000000", "--features", "40")
-		for line := range strings.Lines(out) {
-			most := 80
-			if strings.HasPrefix(line, "machine: ") {
-				most = 100
-			}
-			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > most {
-				t.Errorf("%s: a line of %d characters, want at most %d: %s", name, n, most, line)
-			}
-		}
-	}
-	if planned < 4 { // one of each place and one more, so that shipped has found specs at all
-		t.Errorf("%d sweeps were planned, want those of examples, terraform and docs", planned)
-	}
-}
-
 // TestLatest: @latest names the sweep that was planned last, a model's newest version, and a dataset's newest version.
 func TestLatest(t *testing.T) {
 	w := newStagedWorld(t)
-	file := w.file("sweep.yaml", sweepYAML)
+	file := w.spec()
 	for _, id := range []string{"z-first", "a-second"} {
 		w.must("sweep", file, "--id", id, "--no-wait")
 		w.now = w.now.Add(time.Hour)
@@ -144,7 +77,7 @@ func TestEmptyListsSayWhatToDo(t *testing.T) {
 func TestReport(t *testing.T) {
 	w := newStagedWorld(t)
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
-	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1")
+	w.must("sweep", w.spec(), "--id", "night-1")
 
 	// A sweep's page, the same bytes each time.
 	out := filepath.Join(w.dir, "page.html")
@@ -186,7 +119,7 @@ func TestReport(t *testing.T) {
 func TestANameOfSeveralKinds(t *testing.T) {
 	w := newStagedWorld(t)
 	w.register(1)
-	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "clicks", "--no-wait")
+	w.must("sweep", w.spec(), "--id", "clicks", "--no-wait")
 	out := filepath.Join(w.dir, "page.html")
 	for name, want := range map[string]string{
 		"clicks":         "note: this is the page of sweep:clicks; there is dataset:clicks, too\n",
@@ -218,7 +151,7 @@ func TestWritePage(t *testing.T) {
 // It refuses POST, and ends with 0.
 func TestConsoleServes(t *testing.T) {
 	w := newStagedWorld(t)
-	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1", "--no-wait")
+	w.must("sweep", w.spec(), "--id", "night-1", "--no-wait")
 	ctx, stop := context.WithCancel(t.Context())
 	w.ctx = ctx
 	from, to := io.Pipe()
@@ -275,10 +208,9 @@ func TestTried(t *testing.T) {
 			"asha, min_trees: 5}}", 1)
 	w.must("sweep", w.file("sweep.yaml", spec), "--id", "night-1", "--no-wait")
 
-	plan, _ := must.Get2(sweepstore.New(w.buckets["sweeps"], "night-1").Plan(t.Context()))(t)
-	if got, want := plan.Spec.Search.Stop.Rungs, "[11 33]"; strings.Join(strings.Fields(jsonOf(t, got)),
-		"") != strings.ReplaceAll(want, " ", ",") {
-		t.Errorf("the rungs of 100 trees are %v, want %s", got, want)
+	plan := w.plan("night-1")
+	if got := fmt.Sprint(plan.Spec.Search.Stop.Rungs); got != "[11 33]" {
+		t.Errorf("the rungs of 100 trees are %v, want 11 and 33", got)
 	}
 
 	// Trial 0 is the one of search.fixed. Trial 1 is decided from its result: gp begins with a Halton sequence. Then it
@@ -294,23 +226,20 @@ func TestTried(t *testing.T) {
 	must.Get(trials.CreateResult(t.Context(), sweep.Result{Format: 1, Sweep: plan.Sweep, Trial: 1,
 		Status: sweep.StatusStopped, Reason: "at 11 trees: rank 4 of 4", Score: 0.5, TreesGrown: 11, Params: full}))(t)
 
-	for _, want := range []string{"fixed", "halton: initial design (Halton)", "at 11 trees: rank 4 of 4"} {
-		w.says(w.must("leaderboard", "night-1", "--all"), want)
-	}
-	if out := w.must("status", "night-1"); !strings.Contains(out, "1 trial, because others were better") ||
-		strings.Contains(out, "failed") {
-		t.Errorf("the status of a sweep with a stopped trial is\n%s\nwant one stopped and none failed", out)
-	}
+	w.says(w.must("leaderboard", "night-1", "--all"), "fixed", "halton: initial design (Halton)",
+		"at 11 trees: rank 4 of 4")
+	out := w.must("status", "night-1")
+	w.says(out, "1 trial, because others were better")
+	w.lacks(out, "failed")
 
 	// Trial 2 waits at the first rung: with eta 3, two trials there are too few to say which third is best.
 	other := sweep.Reached{Step: 11, Trial: 0, Score: 0.6}
 	must.Get(trials.CreateRung(t.Context(), sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: 2, Step: 11, Score: 0.5,
 		Pause: true, Reason: "2 have come to rung 11, fewer than 3", Seen: []sweep.Reached{other}}))(t)
 	must.Do(t, trials.CreatePause(t.Context(), 2, 0, 11))
-	if out := w.must("status", "night-1"); !strings.Contains(out, "1 trial behind others at a rung; may resume") ||
-		strings.Contains(out, "1 running") {
-		t.Errorf("the status of a sweep with a paused trial is\n%s\nwant one paused and none running", out)
-	}
+	out = w.must("status", "night-1")
+	w.says(out, "1 trial behind others at a rung; may resume")
+	w.lacks(out, "1 running")
 }
 
 // TestTriedOfFolds: the plan of a sweep with cross-validation has a line for each configuration that is decided later:
@@ -341,19 +270,8 @@ func TestTriedOfFolds(t *testing.T) {
 		Claim: 1, Holder: 4, At: w.now, Params: full, Own: s.Params, Source: s.Source, Reason: s.Reason,
 		Seen: seen}))(t)
 
-	if out := strings.Join(strings.Fields(w.must("report", "night-1", "--out", "-")), " "); !strings.Contains(out,
-		"initial design (Halton)") {
-		t.Errorf("the page of a sweep with folds is %.2000q; want why its configuration was tried, initial design "+
-			"(Halton)", out)
-	}
+	w.hasParts("the sweep's page", w.must("report", "night-1", "--out", "-"), "initial design (Halton)")
 	w.says(w.must("status", "night-1"), "4 open, in 4 folds")
-}
-
-// jsonOf returns v as JSON.
-func jsonOf(t *testing.T, v any) string {
-	t.Helper()
-	text := must.Get(json.Marshal(v))(t)
-	return string(text)
 }
 
 // hasParts fails unless the text of a page has each of the parts.
@@ -478,7 +396,7 @@ func TestEveryCommandFitsItsTerminal(t *testing.T) {
 	w.screen = true
 	w.staged()
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
-	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", id)
+	w.must("sweep", w.spec(), "--id", id)
 	w.register(3)
 	long := strings.Repeat("a long reason ", 20)
 	for _, version := range []string{"1", "2"} {
@@ -549,10 +467,9 @@ func TestProgressIsOneLine(t *testing.T) {
 				r.Status, r.Reason = sweep.StatusFailed, strings.Repeat("no memory was left ", 9)
 			}
 			b.Rows = append(b.Rows, sweep.Row{Trial: sweep.Trial{Number: n}, Result: r})
-			v.Show(b, sweepview.Snapshot{Running: 3, Ready: 12, Paused: 13, Left: 3700,
-				Tally: sweep.Tally{Done: n, AtLimit: 4, Stopped: 14, Untrained: 15, Failed: 1, Waiting: 10},
-				Best:  &sweepview.Best{Trial: 7, Score: 0.123456},
-				Job:   provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Running}}})
+			v.Show(b, sweepview.Snapshot{Running: 3, Ready: 12, Paused: 13, Left: 3700, Tally: sweep.Tally{Done: n,
+				AtLimit: 4, Stopped: 14, Untrained: 15, Failed: 1, Waiting: 10}, Best: &sweepview.Best{Trial: 7,
+				Score: 0.123456}, Job: provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Running}}})
 			now = now.Add(time.Second)
 			// The failed trial's 189 characters take three lines of 80 columns, and the progress one.
 			if n > 9 && len(on.rows) > 4 {

@@ -21,51 +21,36 @@ const datasetYAML = "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [r
 	"100\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\ncsv: {delimiter: ','}\n"
 
 // TestStrictIsStrict: a value that would silently become another, or the default, is refused, and so is one that cannot
-// be meant. Each case replaces one text of a spec that is accepted as it is. The error has to contain the case's words,
-// which begin with :line:column: where that is asserted.
+// be meant. These are the keys with types or rules of their own; what a plain number, text or flag may look like is
+// package strictyaml's part. Each case replaces one text of a spec that is accepted as it is. The error has to contain
+// the case's words, which begin with :line:column: where that is asserted.
 func TestStrictIsStrict(t *testing.T) {
-	const rest = "\nearly_stopping_rounds: 5\nseed: 7\ngate: {min_gain: 0.01}\n"
 	full := strings.NewReplacer("machine: {", "machine: {vms: 2, ", "search: {",
-		"search: {constraints: [num_leaves < 99], ").Replace(sweepYAML) + rest
+		"search: {constraints: [num_leaves < 99], ").Replace(sweepYAML) + "\nseed: 7\n"
 	w := newWorld(t)
 	w.staged()
 	w.must("plan", w.file("good.yaml", full))
 
 	for _, tc := range []struct{ from, to, says string }{
 		{"trials: 4", "trials: 1.5", `:6:9: expected a whole number, found "1.5"`},
-		{"trials: 4", "trials: '8'", `:6:9: expected a whole number, found the text "8"; leave the quotes out`},
-		{"trials: 4", "trials: 0x10", `:6:9: expected a whole number, found "0x10"`},
-		{"trials: 4", "trials: 8_0", `:6:9: expected a whole number, found "8_0"`},
-		{"trials: 4", "trials:", ":6:1: trials has no value"},
-		{"early_stopping_rounds: 5", "early_stopping_rounds: 5.5", `found "5.5"`},
-		{"seed: 7", "seed: 7.5", `found "7.5"`},
-		{"vms: 2", "vms: 2.5", `found "2.5"`},
 		{"vms: 2", "vms: 0", "machine.vms is 0: use a number above 0, or leave it out for the default"},
-		{"vms: 2", "vms: ~", "vms has no value"},
 		{"vms: 2", "local_ssd: 0", "machine.local_ssd is 0: use a number above 0, or auto"},
 		{"vms: 2", "local_ssd: 1.5", `found "1.5"`},
 		{"vms: 2", "tasks_per_vm: 0", "machine.tasks_per_vm is 0: use a number above 0, or auto"},
 		{"vms: 2", "tasks_per_vm: '2'", "leave the quotes out"},
 		{"vms: 2", "fallback: [{type: n2-highmem-4, local_ssd: 1}]", "unknown key \"local_ssd\""},
 		{"vms: 2", "wait: 0s, fallback: [{type: n2-highmem-4}]", "machine.wait is 0s"},
-		{"vms: 2", "spot: 'true'", "expected true or false"},
-		{"threads_per_task: 1", "threads_per_task: 1.5", `found "1.5"`},
 		{"threads_per_task: 1", "threads_per_task: 0", "machine.threads_per_task is 0"},
 		{"trial: 1m", "trial: 0s", "limits.trial is 0s"},
 		{"sweep: 5m", "sweep: 0s", "limits.sweep is 0s"},
 		{"sweep: 5m", "sweep: 5m, quorum: 0", "limits.quorum is 0"},
-		{"model: ctr", "model: ''", ":4:1: model has no value"},
 		{"log_int: [4, 40]", "log_int: [4.5, 40]", `found "4.5"`},
 		{"log_int: [4, 40]", "choice: [0x10, 31]", `found "0x10"`},
 		{"log_int: [4, 40]", "choice: ['16', 31]", "num_leaves"},
 		{"log_int: [4, 40]", "uniform: [4, .inf]", `found ".inf"`},
-		{"min_gain: 0.01", "min_gain: .nan", `expected a number, found ".nan"`},
-		{"min_gain: 0.01", "min_gain: -.inf", `expected a number, found "-.inf"`},
-		{"gate: {min_gain: 0.01}", "gate:", "gate has no value"},
 		{"num_leaves < 99", "num_leaves < 1/0", "this is +Inf"},
 		{"num_leaves < 99", "num_leaves + 1", "expected bool, but got float64"},
 		{"seed: 7", "seed: 7\nparams: {learning_rate: .nan}", `found ".nan"`},
-		{"seed: 7", "seed: 7\nparams: {max_depth: 0x8}", `found "0x8"`},
 	} {
 		text := strings.Replace(full, tc.from, tc.to, 1)
 		if text == full {
@@ -78,17 +63,10 @@ func TestStrictIsStrict(t *testing.T) {
 
 	for _, tc := range []struct{ from, to, says string }{
 		{"max_bin: 255", "max_bin: 63.5", `:5:10: expected a whole number, found "63.5"`},
-		{"max_bin: 255", "max_bin: 0xff", `found "0xff"`},
-		{"sample: 100", "sample: 100.5", `:6:9: expected a whole number, found "100.5"`},
 		{"sample: 100", "sample: {rows: 100.5}", `found "100.5"`},
 		{"sample: 100", "sample: '100'", "leave the quotes out"},
-		{"sample: 100", "sample_rows_for_bins: 1000.5", `found "1000.5"`},
-		{"delimiter: ','", "delimiter: ''", "delimiter has no value"},
 		{"delimiter: ','", "quote: ''", "quote has no value"},
 		{"sample: 100", "encodings: {order: {copies: 0}}", "copies is 0"},
-		{"sample: 100", "encodings: {levels: 1000.5}", `found "1000.5"`},
-		{"sample: 100", "encodings: {budget: 1.5}", `found "1.5"`},
-		{"sample: 100", "weight:", "weight has no value"},
 		{"label: is_click", "label: {column: is_click, above: .nan}", `found ".nan"`},
 		{"source: clicks.csv", `source: "a\0b.csv"`, "holds a NUL"},
 		{"source: clicks.csv", "source: gs://../x", "is not a bucket's address"},
@@ -113,8 +91,7 @@ func TestColumnsAreCalledAsWritten(t *testing.T) {
 		w.file("d.yaml", "name: odd\nsource: t.csv\nlabel: {column: y, positive: 1.50, negative: 010}\ndrop: "+
 			"[010]\ncategorical: [1.50]\n"))
 	// The label is 1.50 in the first of every three rows: 134 of 400, or 34 %.
-	if strings.Contains(out, "│ 010") || !strings.Contains(out, "│ 1.50") ||
-		!strings.Contains(out, "34 % positive") {
+	if strings.Contains(out, "│ 010") || !strings.Contains(out, "│ 1.50") || !strings.Contains(out, "34 % positive") {
 		t.Errorf("want 010 dropped, 1.50 as a feature, and 34 %% of the rows positive:\n%s", out)
 	}
 }
@@ -125,8 +102,7 @@ func TestFlagsGivenNothing(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	w.register(1)
-	night, in := w.file("sweep.yaml", sweepYAML),
-		w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50})))
+	night, in := w.spec(), w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50})))
 	predict := []string{"predict", "--model", "ctr", "--in", in, "--out", filepath.Join(w.dir, "o.csv")}
 	for says, line := range map[string][]string{
 		"--delimiter is empty": append(predict, "--delimiter", ""), "--quote is empty": append(predict, "--quote="),
@@ -184,7 +160,7 @@ func TestOnlyFilesAreReplaced(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	w.register(1)
-	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1", "--no-wait")
+	w.must("sweep", w.spec(), "--id", "night-1", "--no-wait")
 	in := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50})))
 	folder, pipe, loop := filepath.Join(w.dir, "folder.csv"), filepath.Join(w.dir, "pipe.csv"),
 		filepath.Join(w.dir, "loop.csv")

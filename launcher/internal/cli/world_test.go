@@ -30,6 +30,7 @@ import (
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/cloudjob"
+	"coppice/launcher/internal/doctor"
 	"coppice/launcher/internal/stager"
 )
 
@@ -45,6 +46,8 @@ type world struct {
 	env     map[string]string // in addition to the deployment's
 	screen  bool              // the output is a terminal
 	width   int               // of it; 0 if it does not tell
+	in      io.Reader         // what a person types
+	inspect func(context.Context, Env) (doctor.Cloud, error)
 	tasks   cloudjob.Jobs
 	free    bool // jobs have no price
 	// verdicts are the channels for notifications.
@@ -140,7 +143,7 @@ func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 		"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets", "COPPICE_SWEEPS_BUCKET": "sweeps",
 		"COPPICE_REGISTRY_BUCKET": "registry"}))
 	return Run(w.ctx, Setup{
-		World: program.World{Args: args, Out: program.To(out), Err: program.To(errOut), Version: "v1",
+		World: program.World{Args: args, In: w.in, Out: program.To(out), Err: program.To(errOut), Version: "v1",
 			Now: func() time.Time { return w.now }, Env: env, Terminal: w.screen, Width: w.width, ErrWidth: w.width},
 		Connect: func(context.Context, Env) (*Backends, error) {
 			runner := w.runner
@@ -149,11 +152,10 @@ func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 			}
 			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: runner,
 				Tasks: w.tasks, Free: w.free, Verdicts: w.verdicts, Conclude: w.conclude,
-				Close:     func() error { return nil },
-				USDPerTiB: 6.25,
+				Close: func() error { return nil }, USDPerTiB: 6.25,
 				Warehouse: func(context.Context) (stager.Warehouse, error) { return w.warehouse, nil }}, nil
 		},
-		Callers: someCallers,
+		Callers: someCallers, Inspect: w.inspect,
 	})
 }
 
@@ -210,6 +212,22 @@ func (w *world) plan(id sweep.ID) *sweep.Plan {
 	w.t.Helper()
 	p, _ := must.Get2(sweepstore.New(w.buckets["sweeps"], id).Plan(w.t.Context()))(w.t)
 	return p
+}
+
+// spec writes sweepYAML, with each old text replaced by the new one that follows it, and returns the file's path.
+func (w *world) spec(oldAndNew ...string) string {
+	w.t.Helper()
+	if len(oldAndNew) == 0 {
+		return w.file("sweep.yaml", sweepYAML)
+	}
+	text := sweepYAML
+	for i := 0; i < len(oldAndNew); i += 2 {
+		if !strings.Contains(text, oldAndNew[i]) {
+			w.t.Fatalf("%q is not in the spec, expected it there to be replaced", oldAndNew[i])
+		}
+		text = strings.Replace(text, oldAndNew[i], oldAndNew[i+1], 1)
+	}
+	return w.file("other.yaml", text)
 }
 
 const sweepYAML = `
