@@ -97,8 +97,7 @@ func TestConcludesWithTheSmallest(t *testing.T) {
 		t.Errorf("trial %d won as version %d (%s); want trial %d, the smallest, as version 1", c.Trial, c.Version,
 			c.Reason, smallest)
 	}
-	contains(t, c.Reason, "the lowest model_bytes")
-	contains(t, c.Reason, "3 trials within 50% of the best auc")
+	contains(t, c.Reason, "the lowest model_bytes", "3 trials within 50% of the best auc")
 }
 
 // score reads a trial's score from its result.
@@ -269,9 +268,7 @@ func TestARollbackIsNotUndone(t *testing.T) {
 	if d := cmp.Diff(want, w.mustConclude(t)); d != "" {
 		t.Errorf("concluded otherwise than at first, want the same (-first +got):\n%s", d)
 	}
-	if a, err := reg.Alias(t.Context(), "ctr", "champion"); err != nil || a.Version != 1 {
-		t.Errorf("the champion is version %d (error %v), want 1, to which it was rolled back", a.Version, err)
-	}
+	w.championIs(t, 1) // to which it was rolled back
 }
 
 // withoutGate changes a plan so that every version is promoted.
@@ -388,18 +385,8 @@ func TestWhenASweepIsOver(t *testing.T) {
 	}
 }
 
-// TestAllTrialsFailed: if all trials have failed, the sweep ends without a winner and says so.
-func TestAllTrialsFailed(t *testing.T) {
-	w := newWorld(t, options{store: func(r *sweep.Result, _ map[string][]byte) {
-		r.Status, r.Reason = sweep.StatusFailed, "no luck"
-	}})
-	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeNoWinner || c.Failed != 3 || c.Reason == "" {
-		t.Errorf("three failed trials: concluded as %+v; want no winner, three failures and a reason", c)
-	}
-}
-
 // TestLogOfAConclusion: the log line of a conclusion names the trial only if one has won: without a winner its number
-// would be 0, which is also that of the first trial.
+// would be 0, which is also that of the first trial. There is none if all trials have failed, as the conclusion says.
 func TestLogOfAConclusion(t *testing.T) {
 	for _, c := range []struct {
 		edit    func(*sweep.Result, map[string][]byte)
@@ -411,8 +398,11 @@ func TestLogOfAConclusion(t *testing.T) {
 		var log bytes.Buffer
 		a := w.aggregator()
 		a.Log = slog.New(slog.NewTextHandler(&log, nil))
-		if end, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || end == nil || end.Outcome != c.outcome {
-			t.Fatalf("concluded: got %v, %v; want the outcome %s", end, err, c.outcome)
+		end := must.Get(a.Consider(t.Context(), w.plan.Sweep))(t)
+		if end == nil || end.Outcome != c.outcome || end.Reason == "" || end.Done+end.Failed != 3 ||
+			(end.Failed == 3) != (c.edit != nil) {
+			t.Fatalf("concluded: got %+v; want the outcome %s with a reason, and all three done or failed", end,
+				c.outcome)
 		}
 		if said := log.String(); strings.Contains(said, " trial=") != (c.outcome == sweep.OutcomeWinner) ||
 			!strings.Contains(said, "sweep concluded") {

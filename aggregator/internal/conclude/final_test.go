@@ -78,11 +78,7 @@ func TestTheFinalModelIsRegistered(t *testing.T) {
 	reg := registry.New(w.models)
 	v := must.Get(reg.Get(t.Context(), "ctr", "1"))(t)
 	read := func(name string) []byte {
-		data, err := reg.ReadFile(t.Context(), v, name)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		return data
+		return must.Get(reg.ReadFile(t.Context(), v, name))(t)
 	}
 	trial := func(n int) []byte {
 		data, _ := must.Get2(blob.ReadAll(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Attempt(n,

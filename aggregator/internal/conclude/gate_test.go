@@ -29,7 +29,7 @@ import (
 // edited returns a click table each of whose rows is replaced by what edit makes of it; header is true for the row of
 // names. r is a generator by the seed.
 func edited(rows int, seed uint64, edit func(r *rand.Rand, header bool, row []string) []string) datasettest.Options {
-	o := datasettestOptions(rows, seed)
+	o := clicks(rows, seed)
 	o.Edit = func(table []byte) []byte {
 		all, err := csv.NewReader(bytes.NewReader(table)).ReadAll()
 		if err != nil {
@@ -49,9 +49,33 @@ func edited(rows int, seed uint64, edit func(r *rand.Rand, header bool, row []st
 	return o
 }
 
+// relabeled returns a click table with other labels, of what they were.
+func relabeled(rows int, seed uint64, click func(r *rand.Rand, was string) string) datasettest.Options {
+	return edited(rows, seed, func(r *rand.Rand, header bool, row []string) []string {
+		if !header {
+			row[columnClick] = click(r, row[columnClick])
+		}
+		return row
+	})
+}
+
+// more returns a function for relabeled that makes so large a share of the rows positive, whatever they were.
+func more(share float64) func(*rand.Rand, string) string {
+	return func(r *rand.Rand, was string) string {
+		if r.Float64() < share {
+			return "1"
+		}
+		return was
+	}
+}
+
+// inverted is a function for relabeled that makes positive rows negative, and the other way round.
+func inverted(_ *rand.Rand, was string) string { return map[string]string{"0": "1", "1": "0"}[was] }
+
 // Columns of the click table.
 const (
 	columnHour  = 3
+	columnAge   = 4
 	columnClick = 7
 )
 
@@ -71,7 +95,7 @@ func TestBrokenLabelsDoNotGoLive(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is long: run it without -short")
 	}
-	first := champion(t, datasettestOptions(20_000, 5))
+	first := champion(t, clicks(20_000, 5))
 	nights := 1
 	for name, click := range map[string]func(r *rand.Rand, was string) string{
 		"a third lost": func(r *rand.Rand, was string) string {
@@ -80,29 +104,17 @@ func TestBrokenLabelsDoNotGoLive(t *testing.T) {
 			}
 			return was
 		},
-		"inverted": func(_ *rand.Rand, was string) string { return map[string]string{"0": "1", "1": "0"}[was] },
+		"inverted": inverted,
 		"all over": func(r *rand.Rand, _ string) string { return strconv.Itoa(r.IntN(2)) },
 		"shuffled": func(r *rand.Rand, _ string) string { // 1 in one row of five, whichever it is
 			return strconv.Itoa(min(r.IntN(100)/80, 1))
 		},
-		"too many": func(r *rand.Rand, was string) string {
-			if r.IntN(4) == 0 {
-				return "1"
-			}
-			return was
-		},
+		"too many": more(0.25),
 	} {
 		t.Run(name, func(t *testing.T) {
 			nights++
-			table := edited(20_000, 6, func(r *rand.Rand, header bool, row []string) []string {
-				if !header {
-					row[columnClick] = click(r, row[columnClick])
-				}
-				return row
-			})
-			night := newWorld(t, options{into: first, sweep: sweep.ID(fmt.Sprintf("night-%d", nights)),
-				leaves: []int{7}, trees: 40, table: table})
-			c := night.mustConclude(t)
+			c := newWorld(t, options{into: first, sweep: sweep.ID(fmt.Sprintf("night-%d", nights)),
+				leaves: []int{7}, trees: 40, table: relabeled(20_000, 6, click)}).mustConclude(t)
 			// either part may find out first
 			held := c.Gate.Verdict == sweep.VerdictNotPromoted || c.Gate.Verdict == sweep.VerdictBlocked
 			if c.Version == 0 || c.Gate.Promoted || !held {
@@ -133,7 +145,7 @@ func TestALeakIsRefused(t *testing.T) {
 	}
 	contains(t, c.Gate.Reason, `column "leaked" has 9`)
 
-	honest := champion(t, datasettestOptions(8000, 6))
+	honest := champion(t, clicks(8000, 6))
 	later := newWorld(t, options{into: honest, sweep: "night-2", leaves: []int{15}, trees: 40, table: edited(8000, 5,
 		leak)})
 	c = later.mustConclude(t)
@@ -163,7 +175,7 @@ func TestOtherSchemas(t *testing.T) {
 
 	// About 15 % of the rows are test: of 60,000 the first night's version keeps 9,162, and tonight 6,116 of 40,000
 	// are.
-	first := champion(t, datasettestOptions(60_000, 5))
+	first := champion(t, clicks(60_000, 5))
 	for i, tc := range []struct {
 		name    string
 		edit    func(*rand.Rand, bool, []string) []string
@@ -179,10 +191,8 @@ func TestOtherSchemas(t *testing.T) {
 		{"lasting, without", dropping, sweep.VerdictNotComparable, []string{"version 1 cannot be compared",
 			`it needs the column "hour"`, "ann has accepted a lasting change", "by hand"}},
 	} {
-		into := *first
-		into.models, into.datasets = without(t, first.models), without(t, first.datasets)
-		night := newWorld(t, options{into: &into, sweep: sweep.ID(fmt.Sprintf("night-%d", i+2)), leaves: []int{15},
-			trees: 100, table: edited(40_000, 8, tc.edit)})
+		night := newWorld(t, options{into: first.fork(t), sweep: sweep.ID(fmt.Sprintf("night-%d", i+2)),
+			leaves: []int{15}, trees: 100, table: edited(40_000, 8, tc.edit)})
 		if strings.HasPrefix(tc.name, "lasting") {
 			night.staged(t, nights.Record{Accepted: &nights.Acceptance{By: "ann", Why: "no hours", At: created,
 				Lasting: true}})
@@ -191,9 +201,7 @@ func TestOtherSchemas(t *testing.T) {
 		if c.Gate.Verdict != tc.verdict {
 			t.Errorf("%s a column: %s, want %s", tc.name, c.Gate.Verdict, tc.verdict)
 		}
-		for _, part := range tc.says {
-			contains(t, c.Gate.Reason, part)
-		}
+		contains(t, c.Gate.Reason, tc.says...)
 	}
 }
 
@@ -208,7 +216,7 @@ func TestLackedColumns(t *testing.T) {
 // TestReferenceRows: a version keeps its sampled test rows with their labels, weights and groups, and returns them
 // unchanged. A smaller number of them is evenly spread. Bytes that are not whole are an error.
 func TestReferenceRows(t *testing.T) {
-	w := champion(t, datasettestOptions(6000, 5))
+	w := champion(t, clicks(6000, 5))
 	reg := registry.New(w.models)
 	v := must.Get(reg.Get(t.Context(), "ctr", "1"))(t)
 	data := must.Get(reg.ReadFile(t.Context(), v, scorer.FileReference))(t)
@@ -337,20 +345,19 @@ func TestShares(t *testing.T) {
 // TestGateAgainstTheChampion: a worse model does not replace the champion, and a better one does. Without a gate, any
 // does. Concluding a sweep again, after others have changed the champion, keeps its version.
 func TestGateAgainstTheChampion(t *testing.T) {
-	first := newWorld(t, options{leaves: []int{7}, trees: 40, table: datasettestOptions(8000, 5)})
+	first := newWorld(t, options{leaves: []int{7}, trees: 40, table: clicks(8000, 5)})
 	if c := first.mustConclude(t); !c.Gate.Promoted {
 		t.Fatalf("the first version: gate %+v; want it promoted", c.Gate)
 	}
 	// A worse model: a single tree of two leaves, from another table.
-	worse := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{2}, trees: 1,
-		table: datasettestOptions(20_000, 9)})
+	worse := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{2}, trees: 1, table: clicks(20_000, 9)})
 	c := worse.mustConclude(t)
 	if c.Version != 2 || c.Gate.Passed || c.Gate.Promoted || c.Gate.Champion != 1 || c.Gate.Rows == 0 {
 		t.Fatalf("a worse model: version %d, gate %+v; want version 2, not promoted over 1", c.Version, c.Gate)
 	}
 	contains(t, c.Gate.Reason, "worse than version 1 on 2,992 sampled test rows") // about 15 % of 20,000
 	better := newWorld(t, options{into: first, sweep: "night-3", leaves: []int{7}, trees: 120,
-		table: datasettestOptions(40_000, 9)})
+		table: clicks(40_000, 9)})
 	c = better.mustConclude(t)
 	if c.Version != 3 || !c.Gate.Promoted || c.Gate.Champion != 1 || !(c.Gate.New < c.Gate.Old) {
 		t.Fatalf("a better model: version %d, gate %+v; want version 3, promoted over 1", c.Version, c.Gate)
@@ -412,14 +419,11 @@ func TestWhatAVersionPredicts(t *testing.T) {
 	}
 }
 
-// columnAge is a numeric column of the click table.
-const columnAge = 4
-
 // TestEachModelScoresThroughItsOwnEncoding: if tonight's dataset lacks a column of the champion's, the gate compares
 // what each version, opened from the registry with its own features and calibrator, predicts for the raw rows of the
 // earlier night.
 func TestEachModelScoresThroughItsOwnEncoding(t *testing.T) {
-	first := champion(t, datasettestOptions(20_000, 5))
+	first := champion(t, clicks(20_000, 5))
 	dropping := func(_ *rand.Rand, _ bool, row []string) []string {
 		return slices.Delete(row, columnHour, columnHour+1)
 	}
@@ -456,7 +460,7 @@ func TestEachModelScoresThroughItsOwnEncoding(t *testing.T) {
 // TestColumnOfAnotherKind: if a column held numbers and has words tonight, the champion cannot score tonight's rows.
 // The new version is not promoted, and the reason names the column.
 func TestColumnOfAnotherKind(t *testing.T) {
-	first := champion(t, datasettestOptions(20_000, 5))
+	first := champion(t, clicks(20_000, 5))
 	worded := func(_ *rand.Rand, header bool, row []string) []string {
 		switch young := strings.HasPrefix(row[columnAge], "1"); {
 		case header:
@@ -472,6 +476,5 @@ func TestColumnOfAnotherKind(t *testing.T) {
 	if c.Gate.Promoted || c.Gate.Verdict == sweep.VerdictPromoted {
 		t.Errorf("promoted: %+v; want it held back", c.Gate)
 	}
-	contains(t, c.Gate.Reason, "version 1 cannot score them")
-	contains(t, c.Gate.Reason, `column "age"`)
+	contains(t, c.Gate.Reason, "version 1 cannot score them", `column "age"`)
 }

@@ -18,8 +18,17 @@ import (
 	"coppice/internal/ledger"
 	"coppice/internal/must"
 	"coppice/internal/problem"
+	"coppice/internal/registry"
 	"coppice/internal/sweep"
 )
+
+// at considers the sweep that long after it was planned, with an engine, nil for none.
+func (w *world) at(t *testing.T, after time.Duration, engine Jobs) *sweep.Conclusion {
+	t.Helper()
+	a := w.aggregator()
+	a.Jobs, w.now = engine, created.Add(after)
+	return must.Get(a.Consider(t.Context(), w.plan.Sweep))(t)
+}
 
 // several is an engine with a sweep's jobs, by the last part of their names; the second job of j is j-f1. A job that is
 // missing is gone.
@@ -79,8 +88,7 @@ func TestASweepWithSeveralJobs(t *testing.T) {
 		a := &Aggregator{Sweeps: blob.Memory(), Jobs: c.jobs, Now: func() time.Time { return created.Add(c.age) }}
 		for i, at := range c.records {
 			r := sweep.JobRecord{Format: 1, Sweep: "j", Number: i + 1, Job: p.JobName(i + 1), At: created.Add(at)}
-			must.Get(blobtest.CreateJSON(t.Context(), a.Sweeps, sweep.Names(p.Sweep).JobRecord(i+1),
-				r))(t)
+			must.Get(blobtest.CreateJSON(t.Context(), a.Sweeps, sweep.Names(p.Sweep).JobRecord(i+1), r))(t)
 		}
 		ended, state, err := (&jobHistory{a: a, plan: p}).haveEnded(t.Context())
 		if err != nil || ended != (c.want != "") || ended && state != c.want {
@@ -130,8 +138,7 @@ func TestADamagedJobRecordIsNoEnd(t *testing.T) {
 		Fallback: make([]sweep.Sizing, 2)}
 	a := &Aggregator{Sweeps: blob.Memory(), Jobs: several{"j": {State: engine.Done}},
 		Now: func() time.Time { return created }}
-	must.Get(a.Sweeps.Put(t.Context(), sweep.Names(p.Sweep).JobRecord(1), blob.Any,
-		strings.NewReader(`{"format":1,"sweep":"k"}`)))(t)
+	overwrite(t, a.Sweeps, sweep.Names(p.Sweep).JobRecord(1), `{"format":1,"sweep":"k"}`)
 	if _, _, err := (&jobHistory{a: a, plan: p}).haveEnded(t.Context()); !problem.Is(err, problem.Damaged) {
 		t.Errorf("with a damaged record of job 1: error %v, want one of kind damaged", err)
 	}
@@ -144,13 +151,10 @@ func TestForeignJobsAreIgnored(t *testing.T) {
 	names := sweep.Names(w.plan.Sweep)
 	for _, object := range []string{names.JobRecord(999), names.JobRecord(1), names.Jobs() + "01.json",
 		names.Jobs() + "1", names.Jobs() + "1.json/2"} {
-		must.Get(w.sweeps.Put(t.Context(), object, blob.Any, strings.NewReader("{")))(t)
+		overwrite(t, w.sweeps, object, "{")
 	}
-	a := w.aggregator()
-	a.Jobs = several{"night-1": {State: engine.Failed, Began: true}}
-	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c == nil {
-		t.Errorf("a sweep whose job has failed, beside objects with foreign numbers: %+v, error %v; want it concluded",
-			c, err)
+	if c := w.at(t, time.Hour, several{"night-1": {State: engine.Failed, Began: true}}); c == nil {
+		t.Error("a sweep whose job has failed, beside objects with foreign numbers, goes on; want it concluded")
 	}
 }
 
@@ -177,13 +181,9 @@ func TestTroubleOfTasks(t *testing.T) {
 		trouble := sweep.Trouble{Format: 1, Sweep: w.plan.Sweep, Task: 3, Text: "no space left on device",
 			Refused: refused, At: created}
 		must.Do(t, w.aggregator().sweep(w.plan.Sweep).Tell(t.Context(), "j", 3, &trouble))
-		a := w.aggregator()
-		a.Jobs = several{"night-1": {State: engine.Failed, Began: true}}
-		a.Now = func() time.Time { return created.Add(time.Minute) }
-		c, err := a.Consider(t.Context(), w.plan.Sweep)
-		if err != nil || refused != (c == nil) {
-			t.Fatalf("the tasks refused the plan: %t; concluded as %+v, error %v; want a conclusion unless they did",
-				refused, c, err)
+		c := w.at(t, time.Minute, several{"night-1": {State: engine.Failed, Began: true}})
+		if refused != (c == nil) {
+			t.Fatalf("the tasks refused the plan: %t; concluded as %+v; want a conclusion unless they did", refused, c)
 		}
 		if !refused {
 			contains(t, c.Reason, "when the job had failed (task 3: no space left on device)")
@@ -198,14 +198,12 @@ func TestALongTroubleKeepsNoSweepOpen(t *testing.T) {
 	w := newWorld(t, options{skip: func(i int) bool { return i == 2 }})
 	trouble := sweep.Trouble{Format: 1, Sweep: w.plan.Sweep, Task: 3, Text: "\x1b[2J" + strings.Repeat("x", 4092),
 		At: created}
-	a := w.aggregator()
-	must.Do(t, a.sweep(w.plan.Sweep).Tell(t.Context(), "j", 3, &trouble))
-	a.Jobs = several{"night-1": {State: engine.Failed, Began: true}}
-	c, err := a.Consider(t.Context(), w.plan.Sweep)
-	if err != nil || c == nil || c.Version != 1 || !c.Gate.Promoted {
-		t.Fatalf("concluded as %+v, error %v; want version 1, promoted", c, err)
+	must.Do(t, w.aggregator().sweep(w.plan.Sweep).Tell(t.Context(), "j", 3, &trouble))
+	c := w.at(t, time.Hour, several{"night-1": {State: engine.Failed, Began: true}})
+	if c == nil || c.Version != 1 || !c.Gate.Promoted {
+		t.Fatalf("concluded as %+v; want version 1, promoted", c)
 	}
-	v := must.Get(a.Registry.Get(t.Context(), "ctr", "1"))(t)
+	v := must.Get(registry.New(w.models).Get(t.Context(), "ctr", "1"))(t)
 	if why := v.Info.Why; !strings.Contains(why, "(task 3:  [2Jxxx") || !strings.HasSuffix(why, " ...") {
 		t.Errorf("the version's reason is %q; want it with the start of the trouble, and cut", why)
 	}
@@ -222,11 +220,9 @@ func TestAnEndSaysWhichMachinesWereMissing(t *testing.T) {
 		"time limit; 0 trials are done": {State: engine.Running, Began: true, Lacks: quota},
 	} {
 		w := newWorld(t, options{leaves: []int{2, 3}, skip: func(int) bool { return true }})
-		a := w.aggregator()
-		a.Jobs, a.Now = several{"night-1": job}, func() time.Time { return created.Add(7 * time.Hour) }
-		c, err := a.Consider(t.Context(), w.plan.Sweep)
-		if err != nil || c == nil || c.Outcome != sweep.OutcomeNoWinner {
-			t.Fatalf("after its limit the sweep ended with %+v, %v; want no winner", c, err)
+		c := w.at(t, 7*time.Hour, several{"night-1": job})
+		if c == nil || c.Outcome != sweep.OutcomeNoWinner {
+			t.Fatalf("after its limit the sweep ended with %+v; want no winner", c)
 		}
 		contains(t, c.Reason, want)
 	}
@@ -252,21 +248,14 @@ func budgeted(t *testing.T, budget, quorum float64, done int) *world {
 	return w
 }
 
-// at considers the sweep that long after it was planned.
-func (w *world) at(t *testing.T, after time.Duration) *sweep.Conclusion {
-	t.Helper()
-	w.now = created.Add(after)
-	return must.Get(w.aggregator().Consider(t.Context(), w.plan.Sweep))(t)
-}
-
 // TestABudgetEndsASweep: a sweep ends when its machines have cost its budget less the reserve for stopping, and says
 // so; without a quorum it has no winner, and without a budget it goes on.
 func TestABudgetEndsASweep(t *testing.T) {
 	w := budgeted(t, 1, 0.5, 2)
-	if c := w.at(t, 890*time.Second); c != nil { // 0.89 spent, 0.10 held in reserve
+	if c := w.at(t, 890*time.Second, nil); c != nil { // 0.89 spent, 0.10 held in reserve
 		t.Fatalf("after 890 s: concluded as %+v, want it to continue", c)
 	}
-	c := w.at(t, 905*time.Second)
+	c := w.at(t, 905*time.Second, nil)
 	if c == nil || c.Outcome != sweep.OutcomeWinner || c.Done != 2 || c.Version != 1 {
 		t.Fatalf("after 905 s the sweep ended as %+v; want version 1, from two trials that are done", c)
 	}
@@ -279,11 +268,11 @@ func TestABudgetEndsASweep(t *testing.T) {
 	}
 
 	few := budgeted(t, 1, 0.75, 2)
-	if c := few.at(t, 905*time.Second); c == nil || c.Outcome != sweep.OutcomeNoWinner {
+	if c := few.at(t, 905*time.Second, nil); c == nil || c.Outcome != sweep.OutcomeNoWinner {
 		t.Fatalf("two of four trials are done, and the quorum is three: concluded as %+v, want no winner", c)
 	}
 	none := budgeted(t, 0, 0.5, 2)
-	if c := none.at(t, 5*time.Hour); c != nil {
+	if c := none.at(t, 5*time.Hour, nil); c != nil {
 		t.Errorf("a sweep without a budget: concluded as %+v after five hours, want it to continue", c)
 	}
 }
@@ -334,10 +323,8 @@ func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 
 	// If the claims alone exceed the budget, the engine is not needed.
 	spent := budgeted(t, 1, 0.5, 2)
-	a := spent.aggregator()
-	a.Jobs, a.Now = jobs{err: errDied}, func() time.Time { return created.Add(905 * time.Second) }
-	if c, err := a.Consider(t.Context(), spent.plan.Sweep); err != nil || c == nil || c.Outcome != sweep.OutcomeWinner {
-		t.Errorf("an engine that does not answer: %+v %v; want a winner, since the claims say enough", c, err)
+	if c := spent.at(t, 905*time.Second, jobs{err: errDied}); c == nil || c.Outcome != sweep.OutcomeWinner {
+		t.Errorf("an engine that does not answer: %+v; want a winner, since the claims say enough", c)
 	}
 }
 
@@ -355,8 +342,7 @@ func TestACostThatCannotBeRead(t *testing.T) {
 	a := w.aggregator()
 	broken := blobtest.Before(w.sweeps, blobtest.List,
 		func(context.Context, string) error { return errors.New("no listing today") })
-	if c := a.costOfSweep(t.Context(),
-		&known{plan: w.plan, costs: &ledger.Reader{Store: broken, Plan: w.plan}},
+	if c := a.costOfSweep(t.Context(), &known{plan: w.plan, costs: &ledger.Reader{Store: broken, Plan: w.plan}},
 		&sweep.Conclusion{Sweep: w.plan.Sweep}); c != nil {
 		t.Errorf("the claims cannot be listed, and the cost is %+v; expected none", c)
 	}
@@ -404,7 +390,7 @@ func TestWrongClocksEndNoSweep(t *testing.T) {
 				p.Created = created.Add(-wrong)
 			}})
 		w.sweeps = clocked{w.sweeps, created, created.Add(tc.lasted)}
-		if c := w.at(t, tc.lasted+wrong); (c != nil) != tc.ends {
+		if c := w.at(t, tc.lasted+wrong, nil); (c != nil) != tc.ends {
 			t.Errorf("considered %s after the plan by the store's clock: %+v, want a conclusion %t", tc.lasted, c,
 				tc.ends)
 		}

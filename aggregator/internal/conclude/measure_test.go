@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -121,10 +120,7 @@ func TestConcludingCostsTheSameAfterYears(t *testing.T) {
 		first.mustConclude(t)
 		r := registry.New(first.models)
 		v := must.Get(r.Get(t.Context(), first.plan.Spec.Model, "1"))(t)
-		files := map[string][]byte{}
-		for _, f := range v.Files {
-			files[f.Name] = must.Get(r.ReadFile(t.Context(), v, f.Name))(t)
-		}
+		files := filesOf(t, r, v)
 		for n := range nights {
 			info := v.Info
 			info.At = created.Add(time.Duration(n-nights) * 24 * time.Hour)
@@ -198,19 +194,15 @@ func TestCheckpointsGoWithTheSweep(t *testing.T) {
 	w := newWorld(t, options{skip: func(i int) bool { return i > 0 }})
 	names := sweep.Names(w.plan.Sweep)
 	saved := []string{names.Checkpoint(1, 0) + "0", names.Checkpoint(1, 0) + "1", names.Checkpoint(2, 3) + "2"}
-	save := func(name string) {
-		t.Helper()
-		must.Get(w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader("trees")))(t)
-	}
+	save := func(name string) { overwrite(t, w.sweeps, name, "trees") }
 	// left checks how many bytes the checkpoints of trials 1 and 2 have in all; each that was saved has five.
 	left := func(when string, want int) {
 		t.Helper()
 		got := 0
-		for _, data := range state(t, w.sweeps, names.Trial(1)+"checkpoints/") {
-			got += len(data)
-		}
-		for _, data := range state(t, w.sweeps, names.Trial(2)+"checkpoints/") {
-			got += len(data)
+		for _, trial := range []int{1, 2} {
+			for _, data := range state(t, w.sweeps, names.Trial(trial)+"checkpoints/") {
+				got += len(data)
+			}
 		}
 		if got != want {
 			t.Errorf("%s: %d bytes of checkpoints, want %d", when, got, want)
@@ -260,7 +252,7 @@ func TestCheckpointsGoWithTheSweep(t *testing.T) {
 func TestAConclusionNeedsNoTidying(t *testing.T) {
 	w := newWorld(t, options{})
 	name := sweep.Names(w.plan.Sweep).Checkpoint(1, 0) + "0"
-	must.Get(w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader("trees")))(t)
+	overwrite(t, w.sweeps, name, "trees")
 	store := w.sweeps
 	w.sweeps = blobtest.Before(store, blobtest.Put, func(_ context.Context, object string) error {
 		if object == name {

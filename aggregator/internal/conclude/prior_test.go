@@ -115,10 +115,10 @@ func TestRowsCountOnce(t *testing.T) {
 		}
 	}
 
-	table := datasettestOptions(2000, 5)
+	table := clicks(2000, 5)
 	first := champion(t, table)
 	newWorld(t, options{into: first, sweep: "night-2", leaves: []int{7}, trees: 20, table: table}).mustConclude(t)
-	third := newWorld(t, options{into: first, sweep: "night-3", trees: 40, table: datasettestOptions(2000, 6)})
+	third := newWorld(t, options{into: first, sweep: "night-3", trees: 40, table: clicks(2000, 6)})
 	c := third.mustConclude(t)
 	// The table has 321 test rows, about 15 % of 2,000; if both nights counted, there would be twice as many.
 	contains(t, fmt.Sprint(c.Gate.Checks), "worse than version 2 on 321 rows of earlier nights: ")
@@ -127,12 +127,12 @@ func TestRowsCountOnce(t *testing.T) {
 // TestRowsThatTheModelHasSeen: if the second night's table has all rows of the first, and both are split at random, the
 // models are not compared on the first night's test rows, since the new one may have been trained on them.
 func TestRowsThatTheModelHasSeen(t *testing.T) {
-	table := datasettestOptions(4000, 5)
+	table := clicks(4000, 5)
 	table.Split = "{by: random, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}"
 	first := champion(t, table)
-	again := datasettestOptions(4000, 5)
+	again := clicks(4000, 5)
 	again.Split = table.Split
-	other := datasettest.Table(datasettestOptions(2000, 6))
+	other := datasettest.Table(clicks(2000, 6))
 	again.Edit = func(rows []byte) []byte { return append(rows, other[strings.Index(string(other), "\n")+1:]...) }
 	c := newWorld(t, options{into: first, sweep: "night-2", trees: 40, table: again}).mustConclude(t)
 	contains(t, c.Gate.Reason, "not compared on rows of earlier nights: the new model may have been trained on the "+
@@ -156,7 +156,7 @@ func withoutDay(o datasettest.Options, more []byte) datasettest.Options {
 // rows of both are the same. The third night's model is compared on those of the newer night, or, if it needs that
 // column, on those of the older.
 func TestRowsCountOnceWhateverTheColumns(t *testing.T) {
-	table := datasettestOptions(4000, 5)
+	table := clicks(4000, 5)
 	first := champion(t, table)
 	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{7}, trees: 20,
 		table: withoutDay(table, nil)})
@@ -167,11 +167,9 @@ func TestRowsCountOnceWhateverTheColumns(t *testing.T) {
 		t.Fatalf("the second night: got %+v; want it sound", g)
 	}
 	for want, table := range map[string]datasettest.Options{
-		"on 617 rows of earlier nights (version 1): ":             datasettestOptions(4000, 6),
-		"worse than version 2 on 617 rows of earlier nights: log": withoutDay(datasettestOptions(4000, 6), nil)} {
-		from := *second
-		from.models, from.sweeps = without(t, second.models), without(t, second.sweeps)
-		third := newWorld(t, options{into: &from, sweep: "night-3", trees: 40, table: table})
+		"on 617 rows of earlier nights (version 1): ":             clicks(4000, 6),
+		"worse than version 2 on 617 rows of earlier nights: log": withoutDay(clicks(4000, 6), nil)} {
+		third := newWorld(t, options{into: second.fork(t), sweep: "night-3", trees: 40, table: table})
 		contains(t, fmt.Sprint(third.mustConclude(t).Gate.Checks), want)
 	}
 }
@@ -181,7 +179,7 @@ func TestRowsCountOnceWhateverTheColumns(t *testing.T) {
 // night: with them the models are not compared on that night's test rows, without them they are. A hash of a row has
 // eight bytes, so the records of the two nights have one each, row-of-1 and row-of-2.
 func TestSeenRowsWhateverTheColumns(t *testing.T) {
-	table, next := datasettestOptions(4000, 5), datasettestOptions(4000, 6)
+	table, next := clicks(4000, 5), clicks(4000, 6)
 	table.Split = "{by: random, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}"
 	next.Split = table.Split
 	first := champion(t, table)
@@ -198,9 +196,7 @@ func TestSeenRowsWhateverTheColumns(t *testing.T) {
 		"no worse than version 1 on 611 rows of earlier nights: ":                                 nil,
 		"on rows of earlier nights, the new model may have been trained on the rows of version 1": old,
 	} {
-		from := *first
-		from.models, from.sweeps = without(t, first.models), without(t, first.sweeps)
-		second := newWorld(t, options{into: &from, sweep: "night-2", trees: 40, table: withoutDay(next, more)})
+		second := newWorld(t, options{into: first.fork(t), sweep: "night-2", trees: 40, table: withoutDay(next, more)})
 		second.staged(t, record("row-of-2", "site"))
 		g := second.mustConclude(t).Gate
 		contains(t, g.Reason+fmt.Sprint(g.Checks), want)
@@ -222,7 +218,7 @@ func changed(rows int, seed uint64) datasettest.Options {
 // lasts: the version that was held back is vindicated. If the next night is like those before, it was a bad night,
 // and nothing is. In both cases the next night's model is promoted.
 func TestAChangeThatLasts(t *testing.T) {
-	first := champion(t, datasettestOptions(12_000, 5))
+	first := champion(t, clicks(12_000, 5))
 	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{15}, trees: 60,
 		table: changed(12_000, 6)})
 	held := second.mustConclude(t)
@@ -233,11 +229,10 @@ func TestAChangeThatLasts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		table      datasettest.Options
 		vindicated int
-	}{"it lasts": {changed(12_000, 7), 2}, "it was a bad night": {datasettestOptions(12_000, 7), 0}} {
+	}{"it lasts": {changed(12_000, 7), 2}, "it was a bad night": {clicks(12_000, 7), 0}} {
 		t.Run(name, func(t *testing.T) {
-			from := *second
-			from.models, from.sweeps = without(t, second.models), without(t, second.sweeps)
-			night := newWorld(t, options{into: &from, sweep: "night-3", leaves: []int{15}, trees: 60, table: tc.table})
+			night := newWorld(t, options{into: second.fork(t), sweep: "night-3", leaves: []int{15}, trees: 60,
+				table: tc.table})
 			c := night.mustConclude(t)
 			if !c.Gate.Promoted || c.Gate.Vindicated != tc.vindicated {
 				t.Errorf("promoted %t, vindicated %d: %s; want it promoted, and %d", c.Gate.Promoted,
@@ -252,20 +247,10 @@ func TestAChangeThatLasts(t *testing.T) {
 // exception, it makes no champion, since it is worse on rows of earlier nights. If they accept it as lasting, it does,
 // and so does the next night, which nobody has to accept.
 func TestALastingChangeIsAcceptedOnce(t *testing.T) {
-	doubled := func(seed uint64) datasettest.Options {
-		return edited(12_000, seed, func(r *rand.Rand, header bool, row []string) []string {
-			if !header && r.IntN(4) == 0 {
-				row[columnClick] = "1"
-			}
-			return row
-		})
-	}
-	first := champion(t, datasettestOptions(12_000, 5))
+	first := champion(t, clicks(12_000, 5))
 	for lasting, promoted := range map[bool]bool{false: false, true: true} {
-		from := *first
-		from.models, from.sweeps, from.datasets = without(t, first.models), without(t, first.sweeps),
-			without(t, first.datasets)
-		second := newWorld(t, options{into: &from, sweep: "night-2", leaves: []int{15}, trees: 60, table: doubled(6)})
+		second := newWorld(t, options{into: first.fork(t), sweep: "night-2", leaves: []int{15}, trees: 60,
+			table: relabeled(12_000, 6, more(0.25))})
 		second.staged(t, nights.Record{Findings: []nights.Finding{{Code: nights.CodeLabelRate, Level: nights.Blocking,
 			Text: "twice as many"}},
 			Accepted: &nights.Acceptance{By: "ann", Why: "a new button", At: created, Lasting: lasting}})
@@ -278,7 +263,8 @@ func TestALastingChangeIsAcceptedOnce(t *testing.T) {
 			continue
 		}
 		contains(t, c.Gate.Reason, "ann has accepted a lasting change: a new button")
-		third := newWorld(t, options{into: second, sweep: "night-3", leaves: []int{15}, trees: 60, table: doubled(7)})
+		third := newWorld(t, options{into: second, sweep: "night-3", leaves: []int{15}, trees: 60,
+			table: relabeled(12_000, 7, more(0.25))})
 		c = third.mustConclude(t)
 		if !c.Gate.Promoted {
 			t.Errorf("the night after: got %s; want it promoted", c.Gate.Reason)
@@ -287,22 +273,29 @@ func TestALastingChangeIsAcceptedOnce(t *testing.T) {
 }
 
 // TestStanding: the conclusion of a night without a new champion says which version is the champion, and how many such
-// nights there were in a row. After sweep.ManyNights its notification is urgent.
+// nights there were in a row. After sweep.ManyNights its notification is urgent. Night 4 has no winner, and so no
+// version, and counts like the others.
 func TestStanding(t *testing.T) {
-	w := champion(t, datasettestOptions(4000, 5))
+	w := champion(t, clicks(4000, 5))
 	for night := 2; night <= 4; night++ {
 		w = newWorld(t, options{into: w, sweep: sweep.ID(fmt.Sprint("night-", night)), leaves: []int{2},
-			table:  datasettestOptions(4000, uint64(10+night)),
-			change: func(p *sweep.Plan) { p.Spec.Gate.Promote = sweep.PromoteNever }})
+			table: clicks(4000, uint64(10+night)), change: func(p *sweep.Plan) {
+				p.Spec.Gate.Promote = sweep.PromoteNever
+				if night == 4 {
+					p.Spec.Require = []string{"auc > 0.999"}
+				}
+			}})
 		w.now = created.Add(time.Hour).AddDate(0, 0, night-1)
 		c := w.mustConclude(t)
-		if s := c.Standing; s == nil || s.Champion != 1 || s.Nights != night-1 || s.Model != "ctr" {
-			t.Fatalf("night %d: got %+v; want champion 1, and night %d in a row", night, s, night-1)
+		if s := c.Standing; s == nil || s.Champion != 1 || s.Nights != night-1 || s.Model != "ctr" ||
+			(c.Outcome == sweep.OutcomeNoWinner) != (night == 4) {
+			t.Fatalf("night %d: got %s and %+v; want a winner until night 4, champion 1, and night %d in a row", night,
+				c.Outcome, s, night-1)
 		}
 		m := notify.ConcludedMessage(c, "", "", time.Time{})
 		if urgent := strings.HasPrefix(m.Title(), "URGENT"); urgent != (night-1 >= sweep.ManyNights) {
-			t.Errorf("night %d: the title is %q; want it urgent after so many bad nights, and not "+
-				"before", night, m.Title())
+			t.Errorf("night %d: the title is %q; want it urgent after %d bad nights, and not before", night, m.Title(),
+				sweep.ManyNights)
 		}
 		if night == 4 {
 			contains(t, strings.Join(m.Lines(), "; "),
@@ -311,34 +304,19 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// TestStandingWithoutAVersion: a night without a winner, and so without a version, counts as one without a new
-// champion.
-func TestStandingWithoutAVersion(t *testing.T) {
-	w := champion(t, datasettestOptions(4000, 5))
-	w = newWorld(t, options{into: w, sweep: "night-2", leaves: []int{2}, table: datasettestOptions(4000, 6),
-		change: func(p *sweep.Plan) { p.Spec.Gate.Promote = sweep.PromoteNever }})
-	w.mustConclude(t)
-	w = newWorld(t, options{into: w, sweep: "night-3", leaves: []int{2}, table: datasettestOptions(4000, 7),
-		change: func(p *sweep.Plan) { p.Spec.Require = []string{"auc > 0.999"} }})
-	c := w.mustConclude(t)
-	if s := c.Standing; c.Outcome != sweep.OutcomeNoWinner || s == nil || s.Champion != 1 || s.Nights != 2 {
-		t.Errorf("got %s and %+v; want no winner, and the second night in a row without a new champion", c.Outcome, s)
-	}
-}
-
 // regrettable returns the sweep of night 3, not concluded yet. Version 1 is a good model; version 2, a small one, was
 // promoted after it because of a wide margin. So night 3 should show that version 2 is worse. changes are for its plan.
 func regrettable(t *testing.T, onRegret string, changes ...func(*sweep.Plan)) *world {
 	t.Helper()
-	first := newWorld(t, options{leaves: []int{7}, trees: 60, table: datasettestOptions(12_000, 5)})
+	first := newWorld(t, options{leaves: []int{7}, trees: 60, table: clicks(12_000, 5)})
 	first.mustConclude(t)
 	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{2}, trees: 12,
-		table: datasettestOptions(12_000, 6), change: func(p *sweep.Plan) { p.Spec.Gate.Margin = 1 }})
+		table: clicks(12_000, 6), change: func(p *sweep.Plan) { p.Spec.Gate.Margin = 1 }})
 	if c := second.mustConclude(t); !c.Gate.Promoted {
 		t.Fatalf("the worse model: got %+v; want it promoted", c.Gate)
 	}
 	return newWorld(t, options{into: second, sweep: "night-3", leaves: []int{2}, trees: 18,
-		table: datasettestOptions(12_000, 7),
+		table: clicks(12_000, 7),
 		change: func(p *sweep.Plan) {
 			p.Spec.Gate.OnRegret = onRegret
 			for _, change := range changes {
@@ -348,22 +326,26 @@ func regrettable(t *testing.T, onRegret string, changes ...func(*sweep.Plan)) *w
 }
 
 // TestTheNextNightTakesBack: if tonight's rows show that last night's champion is worse than the one before it, the
-// decision says so, and the champion is rolled back, or, with gate.on_regret: tell, not.
+// decision says so, and the champion is rolled back; not with gate.on_regret: tell, nor with gate.promote: never.
 func TestTheNextNightTakesBack(t *testing.T) {
-	for onRegret, champion := range map[string]int{sweep.RegretRollback: 1, sweep.RegretTell: 3} {
-		t.Run(onRegret, func(t *testing.T) {
-			w := regrettable(t, onRegret)
-			c := w.mustConclude(t)
-			if r := c.Gate.Regret; r == nil || r.Version != 2 || r.TakenBack != (onRegret == sweep.RegretRollback) {
-				t.Fatalf("got the regret %+v; want version 2, taken back if gate.on_regret is rollback", r)
+	never := func(p *sweep.Plan) { p.Spec.Gate.Promote = sweep.PromoteNever }
+	for name, tc := range map[string]struct {
+		w        *world
+		champion int // 1 after a rollback, 3 after a promotion
+	}{
+		"rollback": {regrettable(t, sweep.RegretRollback), 1},
+		"tell":     {regrettable(t, sweep.RegretTell), 3},
+		"never":    {regrettable(t, "", never), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := tc.w.mustConclude(t)
+			if r := c.Gate.Regret; r == nil || r.Version != 2 || r.TakenBack != (tc.champion == 1) {
+				t.Fatalf("got the regret %+v; want version 2, taken back only if the champion becomes version 1", r)
 			}
 			contains(t, c.Gate.Reason, "version 2 is worse than version 1 on")
-			now, err := registry.New(w.models).Alias(t.Context(), "ctr", registry.Champion)
-			if err != nil || now.Version != champion {
-				t.Fatalf("the champion is %d (%v), want %d: %s", now.Version, err, champion, c.Gate.Reason)
-			}
-			if champion == 1 && (now.Last.Kind != registry.RolledBack || now.Last.By != registry.ByGate) {
-				t.Errorf("the last move is %+v, want a rollback by the gate", now.Last)
+			last := tc.w.championIs(t, tc.champion).Last
+			if tc.champion == 1 && (last.Kind != registry.RolledBack || last.By != registry.ByGate) {
+				t.Errorf("the last move is %+v, want a rollback by the gate", last)
 			}
 		})
 	}
@@ -395,11 +377,10 @@ func TestADoubtedNightTakesNothingBack(t *testing.T) {
 			t.Errorf("night %d: the conclusion says %q of the table, want %q", night, c.Warned, want)
 		}
 		g := c.Gate
-		now, err := registry.New(w.models).Alias(t.Context(), "ctr", registry.Champion)
-		if r := g.Regret; r == nil || r.Version != 2 || r.TakenBack != (night == 4) || err != nil ||
-			now.Version != 5-night {
-			t.Fatalf("night %d: got the regret %+v and champion %d; want version 2, taken back by the second such "+
-				"night", night, g.Regret, now.Version)
+		w.championIs(t, 5-night)
+		if r := g.Regret; r == nil || r.Version != 2 || r.TakenBack != (night == 4) {
+			t.Fatalf("night %d: got the regret %+v; want version 2, taken back by the second such night", night,
+				g.Regret)
 		}
 		if night == 4 {
 			break
@@ -407,7 +388,7 @@ func TestADoubtedNightTakesNothingBack(t *testing.T) {
 		contains(t, g.Reason, "it stays unless the next night says the same, since tonight's rows are doubted "+
 			"(warning: 7 %")
 		w = newWorld(t, options{into: w, sweep: "night-4", leaves: []int{2}, trees: 12,
-			table: datasettestOptions(12_000, 11), change: keep})
+			table: clicks(12_000, 11), change: keep})
 		w.staged(t, warning)
 	}
 }
@@ -416,18 +397,10 @@ func TestADoubtedNightTakesNothingBack(t *testing.T) {
 // had more clicks, over the champion, version 3. But the gate rejects the model trained on night 4, so its rows are
 // doubted: the regret is told, and the champion stays.
 func TestARejectedNightTakesNothingBack(t *testing.T) {
-	more := func(seed uint64, share float64) datasettest.Options {
-		return edited(12_000, seed, func(r *rand.Rand, header bool, row []string) []string {
-			if !header && r.Float64() < share {
-				row[columnClick] = "1"
-			}
-			return row
-		})
-	}
 	var w *world
 	for night, share := range []float64{0, 0.06, 0, 0.12} {
 		w = newWorld(t, options{into: w, sweep: sweep.ID(fmt.Sprint("night-", night+1)), leaves: []int{7}, trees: 40,
-			table: more(uint64(5+night), share), change: func(p *sweep.Plan) {
+			table: relabeled(12_000, uint64(5+night), more(share)), change: func(p *sweep.Plan) {
 				if night < 3 {
 					p.Spec.Gate.Margin = 1
 				}
@@ -441,49 +414,25 @@ func TestARejectedNightTakesNothingBack(t *testing.T) {
 			t.Errorf("got the regret %+v; want it told, and nothing taken back", c.Gate.Regret)
 		}
 	}
-	now, err := registry.New(w.models).Alias(t.Context(), "ctr", registry.Champion)
-	if err != nil || now.Version != 3 {
-		t.Errorf("the champion is %d (%v), want 3", now.Version, err)
-	}
+	w.championIs(t, 3)
 }
 
 // TestWrongLabelsTakeNothingBack: on inverted labels the better champion looks worse than the one before it. The
 // night is blocked for its labels, and such a night neither takes a champion back nor vindicates a version.
 func TestWrongLabelsTakeNothingBack(t *testing.T) {
-	first := newWorld(t, options{leaves: []int{2}, trees: 12, table: datasettestOptions(12_000, 5)})
+	first := newWorld(t, options{leaves: []int{2}, trees: 12, table: clicks(12_000, 5)})
 	first.mustConclude(t)
-	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{7}, trees: 60,
-		table: datasettestOptions(12_000, 6)})
+	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{7}, trees: 60, table: clicks(12_000, 6)})
 	if c := second.mustConclude(t); !c.Gate.Promoted {
 		t.Fatalf("the better model: got %+v; want it promoted", c.Gate)
 	}
-	inverted := edited(12_000, 7, func(_ *rand.Rand, header bool, row []string) []string {
-		if !header {
-			row[columnClick] = map[string]string{"0": "1", "1": "0"}[row[columnClick]]
-		}
-		return row
-	})
-	w := newWorld(t, options{into: second, sweep: "night-3", leaves: []int{7}, trees: 40, table: inverted})
+	w := newWorld(t, options{into: second, sweep: "night-3", leaves: []int{7}, trees: 40, table: relabeled(12_000, 7,
+		inverted)})
 	c := w.mustConclude(t)
 	if c.Gate.Verdict != sweep.VerdictBlocked || c.Gate.Regret != nil || c.Gate.Vindicated != 0 {
 		t.Errorf("got %+v; want the night blocked, and nothing regretted or vindicated", c.Gate)
 	}
-	now, err := registry.New(w.models).Alias(t.Context(), "ctr", registry.Champion)
-	if err != nil || now.Version != 2 {
-		t.Errorf("the champion is %d (%v), want 2", now.Version, err)
-	}
-}
-
-// TestByHandTakesNothingBack: with gate.promote: never, a sweep tells of a regret but takes nothing back.
-func TestByHandTakesNothingBack(t *testing.T) {
-	w := regrettable(t, "", func(p *sweep.Plan) { p.Spec.Gate.Promote = sweep.PromoteNever })
-	if r := w.mustConclude(t).Gate.Regret; r == nil || r.TakenBack {
-		t.Errorf("got the regret %+v; want it told, and nothing taken back", r)
-	}
-	now, err := registry.New(w.models).Alias(t.Context(), "ctr", registry.Champion)
-	if err != nil || now.Version != 2 {
-		t.Errorf("the champion is %d (%v), want 2", now.Version, err)
-	}
+	w.championIs(t, 2)
 }
 
 // TestMinGainCountsEarlierNights: the gain that gate.min_gain asks for is measured on tonight's rows and those of
@@ -492,14 +441,14 @@ func TestMinGainCountsEarlierNights(t *testing.T) {
 	demand := func(least float64) func(*sweep.Plan) {
 		return func(p *sweep.Plan) { p.Spec.Gate.MinGain = &least }
 	}
-	first := champion(t, datasettestOptions(8000, 5))
+	first := champion(t, clicks(8000, 5))
 	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{5}, trees: 14,
-		table: datasettestOptions(8000, 6), change: demand(10)})
+		table: clicks(8000, 6), change: demand(10)})
 	if c := second.mustConclude(t); c.Gate.Promoted || !c.Gate.Sound {
 		t.Fatalf("got %+v; want a sound version that gained too little", c.Gate)
 	}
 	w := newWorld(t, options{into: second, sweep: "night-3", leaves: []int{7}, trees: 40,
-		table: datasettestOptions(8000, 7), change: demand(0.0001)})
+		table: clicks(8000, 7), change: demand(0.0001)})
 	g := w.mustConclude(t).Gate
 	for _, check := range g.Checks {
 		if check.Name == "gain" {
@@ -550,10 +499,10 @@ func TestTakenBackOnce(t *testing.T) {
 // TestPromotedByHandOnly: with gate.promote: by-hand, a version that passes is not promoted, and the decision says why.
 // The next night's model is compared with it, not only with the older champion.
 func TestPromotedByHandOnly(t *testing.T) {
-	first := champion(t, datasettestOptions(8000, 5))
+	first := champion(t, clicks(8000, 5))
 	byHand := func(p *sweep.Plan) { p.Spec.Gate.Promote = sweep.PromoteByHand }
 	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{7}, trees: 60,
-		table: datasettestOptions(8000, 6), change: byHand})
+		table: clicks(8000, 6), change: byHand})
 	c := second.mustConclude(t)
 	if c.Gate.Promoted || !c.Gate.Passed || !c.Gate.Sound || c.Verdict() != sweep.VerdictNotPromoted {
 		t.Errorf("got %+v; want it to pass, and not to be promoted", c.Gate)
@@ -562,8 +511,7 @@ func TestPromotedByHandOnly(t *testing.T) {
 	if c.Gate.Promotes != sweep.PromoteByHand {
 		t.Errorf("kept from going live by gate.promote %q, want %q", c.Gate.Promotes, sweep.PromoteByHand)
 	}
-	third := newWorld(t, options{into: second, sweep: "night-3", leaves: []int{2}, trees: 12,
-		table: datasettestOptions(8000, 7)})
+	third := newWorld(t, options{into: second, sweep: "night-3", leaves: []int{2}, trees: 12, table: clicks(8000, 7)})
 	c = third.mustConclude(t)
 	if c.Gate.Promoted {
 		t.Errorf("got %+v; want a model that is worse than last night's held back, though the champion is older",

@@ -243,10 +243,7 @@ func (w *world) reworded(t *testing.T) blob.Store {
 	t.Helper()
 	old := registry.New(w.models)
 	v := must.Get(old.Find(t.Context(), "ctr", string(w.plan.Sweep)))(t)
-	files := map[string][]byte{}
-	for _, f := range v.Files {
-		files[f.Name] = must.Get(old.ReadFile(t.Context(), v, f.Name))(t)
-	}
+	files := filesOf(t, old, v)
 	files[scorer.FileReport] = bytes.Replace(files[scorer.FileReport], []byte("has the highest"),
 		[]byte("is the best by"), 1)
 
@@ -293,7 +290,8 @@ func TestDamageAfterRegistering(t *testing.T) {
 				when = ", promoted"
 			}
 			t.Run(name+when, func(t *testing.T) {
-				w := newWorldLike(t, clean)
+				w := clean.fork(t)
+				w.sweeps = without(t, w.sweeps, names.Conclusion())
 				if !promoted {
 					w.models = without(t, w.models, "registry/ctr/aliases/champion.json",
 						"registry/ctr/history/champion/00000001.json")
@@ -327,12 +325,11 @@ func TestDamageAfterRegistering(t *testing.T) {
 	}
 }
 
-// newWorldLike returns a world with copies of a concluded one's objects, without the conclusion.
-func newWorldLike(t *testing.T, w *world) *world {
+// fork returns a world with copies of the objects.
+func (w *world) fork(t *testing.T) *world {
 	t.Helper()
 	out := *w
-	out.datasets, out.models = without(t, w.datasets), without(t, w.models)
-	out.sweeps = without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
+	out.datasets, out.sweeps, out.models = without(t, w.datasets), without(t, w.sweeps), without(t, w.models)
 	return &out
 }
 

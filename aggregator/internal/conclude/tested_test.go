@@ -27,14 +27,10 @@ func (w *world) tested(t *testing.T) *metric.Tested {
 	reg := registry.New(w.models)
 	v := must.Get(reg.Get(t.Context(), "ctr", "1"))(t)
 	text := must.Get(reg.ReadFile(t.Context(), v, scorer.FileTested))(t)
-	d, err := scorer.DecodeTested(text)
-	if err != nil {
-		t.Fatalf("read the report again: got error %v, want none, in %s", err, text)
-	}
 	if len(text) > 20_000 {
 		t.Errorf("it has %d bytes, expected a few thousand", len(text))
 	}
-	return d
+	return must.Get(scorer.DecodeTested(text))(t)
 }
 
 // sumOf adds up bins.
@@ -198,28 +194,21 @@ func TestAValueDecides(t *testing.T) {
 
 // climbed returns a sweep of six trials at its time limit, with a stopping rule. Trials 0 and 1 are done. The others
 // were paused at the rung of three trees with the given scores; there, the first two had 0.9.
-func climbed(t *testing.T, rule string, paused [4]float64, change func(*sweep.Plan), store func(*sweep.Result,
-	map[string][]byte)) *world {
+func climbed(t *testing.T, rule string, paused [4]float64, store func(*sweep.Result, map[string][]byte)) *world {
 	t.Helper()
 	w := newWorld(t, options{leaves: []int{2, 3, 4, 5, 6, 7}, skip: func(i int) bool { return i >= 2 }, store: store,
 		change: func(p *sweep.Plan) {
 			p.Spec.Limits.Quorum = 1
 			p.Spec.Search.Stop = &sweep.Stop{Rule: rule, By: sweep.ByTrees, Eta: 3, MinTrees: 3, Rungs: []int{3}}
-			if change != nil {
-				change(p)
-			}
 		}})
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
 	for trial, score := range append([]float64{0.9, 0.9}, paused[:]...) {
 		r := sweep.Rung{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Step: 3, Score: score, Pause: trial >= 2,
 			Seen: []sweep.Reached{}}
-		if created, err := trials.CreateRung(t.Context(), r); err != nil || !created {
-			t.Fatalf("write trial %d at the rung: created %t, error %v", trial, created, err)
+		must.Get(trials.CreateRung(t.Context(), r))(t)
+		if trial >= 2 {
+			must.Do(t, trials.CreatePause(t.Context(), trial, 0, 3))
 		}
-		if trial < 2 {
-			continue
-		}
-		must.Do(t, trials.CreatePause(t.Context(), trial, 0, 3))
 	}
 	w.now = created.Add(7 * time.Hour)
 	return w
@@ -230,9 +219,7 @@ func (w *world) verdict(t *testing.T, trial int, promoted bool) {
 	t.Helper()
 	r := sweep.Promotion{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Step: 3, Promoted: promoted,
 		Seen: []sweep.Reached{}}
-	if created, err := sweepstore.NewTrials(w.sweeps, w.plan).CreatePromotion(t.Context(), r); err != nil || !created {
-		t.Fatalf("write what becomes of trial %d: created %t, error %v", trial, created, err)
-	}
+	must.Get(sweepstore.NewTrials(w.sweeps, w.plan).CreatePromotion(t.Context(), r))(t)
 }
 
 // TestPausedTrialsThatAreBehindCountAsStopped: if a sweep ends early, paused trials that others have beaten count as
@@ -244,38 +231,32 @@ func TestPausedTrialsThatAreBehindCountAsStopped(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rule   string
 		paused [4]float64
-		change func(*sweep.Plan)
 		store  func(*sweep.Result, map[string][]byte)
 		more   func(*world) // what else happens before the end
 		behind []int        // trials that the ending counts as stopped
 		says   string       // part of the reason; with "the quorum is" there is no winner
 	}{
-		"all are behind": {sweep.StopASHA, behind, nil, nil, nil, []int{2, 3, 4, 5},
+		"all are behind": {sweep.StopASHA, behind, nil, nil, []int{2, 3, 4, 5},
 			"4 of 6 trials had not ended after 6h0m0s, the sweep's time limit; 4 of them were paused by the " +
 				"stopping rule and count as stopped"},
-		"with halving": {sweep.StopHalving, behind, nil, nil, nil, []int{2, 3, 4, 5},
-			"count as stopped"},
-		"one is to be promoted": {sweep.StopASHA, [4]float64{0.5, 0.6, 0.7, 0.95}, nil, nil, nil,
-			[]int{2, 3, 4}, "3 of them were paused by the stopping rule and count as stopped; 2 trials are " +
-				"done, and the quorum is 3"},
-		"one was promoted": {sweep.StopASHA, behind, nil, nil, func(w *world) { w.verdict(t, 2, true) },
-			[]int{3, 4, 5}, "2 trials are done, and the quorum is 3"},
-		"one is about to end": {sweep.StopASHA, behind, nil, nil, func(w *world) {
-			w.verdict(t, 2, false)
-		}, []int{2, 3, 4, 5}, "count as stopped"},
-		"the score of one cannot be read": {sweep.StopASHA, behind, nil, nil, func(w *world) {
-			w.damage(t, sweep.Names(w.plan.Sweep).Rung(2, 3))
+		"with halving": {sweep.StopHalving, behind, nil, nil, []int{2, 3, 4, 5}, "count as stopped"},
+		"one is to be promoted": {sweep.StopASHA, [4]float64{0.5, 0.6, 0.7, 0.95}, nil, nil, []int{2, 3, 4},
+			"3 of them were paused by the stopping rule and count as stopped; 2 trials are done, and the quorum is 3"},
+		"one was promoted": {sweep.StopASHA, behind, nil, func(w *world) { w.verdict(t, 2, true) }, []int{3, 4, 5},
+			"2 trials are done, and the quorum is 3"},
+		"one is about to end": {sweep.StopASHA, behind, nil, func(w *world) { w.verdict(t, 2, false) },
+			[]int{2, 3, 4, 5}, "count as stopped"},
+		"the score of one cannot be read": {sweep.StopASHA, behind, nil, func(w *world) {
+			overwrite(t, w.sweeps, sweep.Names(w.plan.Sweep).Rung(2, 3), "{")
 		}, []int{3, 4, 5}, "2 trials are done, and the quorum is 3"},
-		"one of the two that are done has failed": {sweep.StopASHA, behind, nil, func(r *sweep.Result,
-			_ map[string][]byte) {
-			r.Status = sweep.StatusDone
+		"one of the two that are done has failed": {sweep.StopASHA, behind, func(r *sweep.Result, _ map[string][]byte) {
 			if r.Trial == 0 {
 				r.Status, r.Reason = sweep.StatusFailed, "no luck"
 			}
 		}, nil, []int{2, 3, 4, 5}, "1 trial is done, and the quorum is 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := climbed(t, tc.rule, tc.paused, tc.change, tc.store)
+			w := climbed(t, tc.rule, tc.paused, tc.store)
 			if tc.more != nil {
 				tc.more(w)
 			}
@@ -294,17 +275,11 @@ func TestPausedTrialsThatAreBehindCountAsStopped(t *testing.T) {
 	}
 }
 
-// damage overwrites an object of the sweep with half of a JSON text.
-func (w *world) damage(t *testing.T, name string) {
-	t.Helper()
-	must.Get(w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader("{")))(t)
-}
-
 // TestTrialsBehindAreOneEnding: an aggregator dies after writing the ending, which counts paused trials as stopped.
 // Then it is decided that these continue. The next aggregator still concludes as the ending says.
 func TestTrialsBehindAreOneEnding(t *testing.T) {
-	want := climbed(t, sweep.StopASHA, [4]float64{0.5, 0.6, 0.7, 0.8}, nil, nil).mustConclude(t)
-	w := climbed(t, sweep.StopASHA, [4]float64{0.5, 0.6, 0.7, 0.8}, nil, nil)
+	want := climbed(t, sweep.StopASHA, [4]float64{0.5, 0.6, 0.7, 0.8}, nil).mustConclude(t)
+	w := climbed(t, sweep.StopASHA, [4]float64{0.5, 0.6, 0.7, 0.8}, nil)
 	a := w.aggregator()
 	a.Sweeps = dying(w.sweeps, new(atomic.Int64), 1, true) // after the ending
 	if _, err := a.Consider(t.Context(), w.plan.Sweep); !errors.Is(err, errDied) {
@@ -390,11 +365,7 @@ func TestASweepOfFoldsWithoutAWinner(t *testing.T) {
 	} {
 		w := crossed(t, tc.ended, nil, tc.scores...)
 		w.now = created.Add(7 * time.Hour)
-		c, err := w.aggregator().Consider(t.Context(), w.plan.Sweep)
-		if err != nil || c == nil {
-			t.Fatalf("%s: considered the sweep: %+v, %v; want a conclusion", name, c, err)
-		}
-		if c.Outcome != sweep.OutcomeNoWinner || !strings.Contains(c.Reason, tc.want) {
+		if c := w.mustConclude(t); c.Outcome != sweep.OutcomeNoWinner || !strings.Contains(c.Reason, tc.want) {
 			t.Errorf("%s: %+v; want no winner, because %q", name, c, tc.want)
 		}
 	}
@@ -407,7 +378,6 @@ func TestAResultOfAnotherFold(t *testing.T) {
 	w := crossed(t, 7, nil, [2]float64{0.6, 0.62}, [2]float64{0.7, 0.8}, [2]float64{0.5, 0.5})
 	name := sweep.Names(w.plan.Sweep).Result(2)
 	data, _ := must.Get2(blob.ReadAll(t.Context(), w.sweeps, name, 1<<20))(t)
-	must.Get(w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader(strings.Replace(string(data), `"fold":1`,
-		`"fold":2`, 1))))(t)
+	overwrite(t, w.sweeps, name, strings.Replace(string(data), `"fold":1`, `"fold":2`, 1))
 	contains(t, w.mustConclude(t).Reason, "configuration 0 has the highest mean auc")
 }

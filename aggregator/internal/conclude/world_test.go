@@ -68,10 +68,7 @@ func newWorld(t testing.TB, o options) *world {
 	}
 	dir, m := datasettest.Dir(t, o.table)
 	datasettest.Upload(t, w.datasets, dir, m)
-	var err error
-	if w.ds, err = dataset.Open(dir); err != nil {
-		t.Fatal(err)
-	}
+	w.ds = must.Get(dataset.Open(dir))(t)
 	t.Cleanup(func() { w.ds.Close() })
 	w.plan = o.plan(m)
 	if ok, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan); !ok ||
@@ -152,8 +149,7 @@ func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[stri
 		"calib.scores": sweep.EncodeScores(scores(w.plan.Holdout.Calib)),
 		"test.scores":  sweep.EncodeScores(scores(w.plan.Holdout.Test))}
 	r := &sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: trial, Status: sweep.StatusDone,
-		Params: w.plan.Trials[trial].Params,
-		Trees:  len(res.Model.Trees), Metrics: map[string]float64{}}
+		Params: w.plan.Trials[trial].Params, Trees: len(res.Model.Trees), Metrics: map[string]float64{}}
 	valid := scores(w.plan.Holdout.Valid)
 	res.Model.Transform(valid)
 	s := w.ds.Split(w.plan.Holdout.Valid.Split)
@@ -188,11 +184,8 @@ func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[stri
 // write writes an object of the sweep as JSON.
 func (w *world) write(t testing.TB, name string, v any) {
 	t.Helper()
-	data, err := json.Marshal(v)
-	if err == nil {
-		_, err = w.sweeps.Put(t.Context(), name, blob.Any, bytes.NewReader(data))
-	}
-	must.Do(t, err)
+	data := must.Get(json.Marshal(v))(t)
+	must.Get(w.sweeps.Put(t.Context(), name, blob.Any, bytes.NewReader(data)))(t)
 }
 
 // aggregator returns a new aggregator of the world's buckets, without jobs, contract or notifications.
@@ -209,6 +202,26 @@ func (w *world) mustConclude(t testing.TB) *sweep.Conclusion {
 		t.Fatalf("the sweep was considered: got %v, %v; want a conclusion", c, err)
 	}
 	return c
+}
+
+// championIs checks which version of ctr is the champion, and returns the alias.
+func (w *world) championIs(t testing.TB, want int) registry.Alias {
+	t.Helper()
+	now, err := registry.New(w.models).Alias(t.Context(), "ctr", registry.Champion)
+	if err != nil || now.Version != want {
+		t.Errorf("the champion is version %d (%v), want %d", now.Version, err, want)
+	}
+	return now
+}
+
+// filesOf reads all files of a version.
+func filesOf(t testing.TB, r *registry.Registry, v registry.Version) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	for _, f := range v.Files {
+		files[f.Name] = must.Get(r.ReadFile(t.Context(), v, f.Name))(t)
+	}
+	return files
 }
 
 // state returns the contents of every object of a store whose name begins with prefix, by name.
@@ -253,16 +266,18 @@ func (e deathError) Error() string { return string(e) }
 
 const errDied = deathError("the process died")
 
-// contains checks that a text has a part.
-func contains(t testing.TB, text, part string) {
+// contains checks that a text has each of these parts.
+func contains(t testing.TB, text string, parts ...string) {
 	t.Helper()
-	if !strings.Contains(text, part) {
-		t.Errorf("got %q, want it to say %q", text, part)
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("got %q, want it to say %q", text, part)
+		}
 	}
 }
 
-// datasettestOptions are those of a click table with so many rows, drawn from a seed.
-func datasettestOptions(rows int, seed uint64) datasettest.Options {
+// clicks are the options of a click table with so many rows, drawn from a seed.
+func clicks(rows int, seed uint64) datasettest.Options {
 	return datasettest.Options{Rows: rows, Seed: seed}
 }
 

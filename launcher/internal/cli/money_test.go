@@ -272,8 +272,8 @@ func TestTheQuoteIsKept(t *testing.T) {
 	p := w.plan("night-1")
 	if p.Spec.Budget != 12.5 || p.Quote == nil || !(p.Quote.Hourly > 0.07) || p.Quote.Region != "us-central1" ||
 		p.Spec.Machine.LocalSSD != 1 {
-		t.Fatalf("the plan is %+v, expected the budget 12.5, one local SSD, and a quote for us-central1 above 0.07 USD "+
-			"an hour", p)
+		t.Fatalf("the plan is %+v, expected the budget 12.5, one local SSD, and a quote for us-central1 above 0.07 USD",
+			p)
 	}
 	// The same sweep with another budget, and when prices have changed, is the same sweep.
 	w.now = w.now.Add(time.Hour)
