@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,47 +31,37 @@ func overwrite(t *testing.T, s blob.Store, object, text string) {
 // TestDamage: if an object is changed, reading it is an error of kind Damaged that names the object and says what is
 // wrong with it. What can still be read is returned.
 func TestDamage(t *testing.T) {
+	const model, version = "registry/ctr/versions/1/model.txt", "registry/ctr/versions/1/version.json"
+	get := func(r *registry.Registry) error { return third(r.Get(t.Context(), "ctr", "1")) }
+	read := func(r *registry.Registry) error {
+		v, err := r.Get(t.Context(), "ctr", "1")
+		if err != nil {
+			return err
+		}
+		return third(r.ReadFile(t.Context(), v, "model.txt"))
+	}
 	for name, tc := range map[string]struct {
 		object, text string                         // which object, and its new contents
 		do           func(*registry.Registry) error // reads it
 		want         string                         // part of the error
 	}{
-		"file": {"registry/ctr/versions/1/model.txt", "model A", func(r *registry.Registry) error {
-			v, err := r.Get(context.Background(), "ctr", "1")
-			if err != nil {
-				return err
-			}
-			return third(r.ReadFile(context.Background(), v, "model.txt"))
-		}, "7 bytes with SHA-256"},
-		"longer file": {"registry/ctr/versions/1/model.txt", strings.Repeat("x", 1000),
-			func(r *registry.Registry) error {
-				v, err := r.Get(context.Background(), "ctr", "1")
-				if err != nil {
-					return err
-				}
-				return third(r.ReadFile(context.Background(), v, "model.txt"))
-			}, "object is too long: more than the 7 bytes"},
-		"version": {"registry/ctr/versions/1/version.json", "{",
-			func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "1")) },
-			"unexpected end of JSON"},
-		"format": {"registry/ctr/versions/1/version.json", `{"format":2}`,
-			func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "1")) },
-			"format 2; this build reads 1"},
-		"versions": {"registry/ctr/versions/1/version.json", "{", func(r *registry.Registry) error {
-			all, err := r.Versions(context.Background(), "ctr")
+		"file":        {model, "model A", read, "7 bytes with SHA-256"},
+		"longer file": {model, strings.Repeat("x", 1000), read, "object is too long: more than the 7 bytes"},
+		"version":     {version, "{", get, "unexpected end of JSON"},
+		"format":      {version, `{"format":2}`, get, "format 2; this build reads 1"},
+		"huge record": {version, strings.Repeat(" ", 1<<20+1), get, "object is too long: more than the 1048576 bytes"},
+		"versions": {version, "{", func(r *registry.Registry) error {
+			all, err := r.Versions(t.Context(), "ctr")
 			if len(all) != 1 || all[0].Number != 2 {
 				return fmt.Errorf("the other version is not there: %+v", all)
 			}
 			return err
 		}, "unexpected end of JSON"},
 		"alias": {"registry/ctr/aliases/champion.json", `{"format":1,"model":"ctr","alias":"champion","version":7}`,
-			func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "")) },
+			func(r *registry.Registry) error { return third(r.Get(t.Context(), "ctr", "")) },
 			"it is \"champion\" of \"ctr\" at version 7"},
-		"huge record": {"registry/ctr/versions/1/version.json", strings.Repeat(" ", 1<<20+1),
-			func(r *registry.Registry) error { return third(r.Get(context.Background(), "ctr", "1")) },
-			"object is too long: more than the 1048576 bytes"},
 		"event": {"registry/ctr/history/champion/00000001.json", "[]", func(r *registry.Registry) error {
-			events, err := r.History(context.Background(), "ctr")
+			events, err := r.History(t.Context(), "ctr")
 			if len(events) != 3 { // two registrations and the second move
 				return fmt.Errorf("%d events", len(events))
 			}
@@ -78,10 +69,7 @@ func TestDamage(t *testing.T) {
 		}, "an object belongs here"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := blob.Memory()
-			r := registry.New(s)
-			register(t, r, "ctr", "a")
-			register(t, r, "ctr", "b")
+			s, r := registered(t, "a", "b")
 			for i := range 2 {
 				must.Get(r.Promote(t.Context(), "ctr", 1+i, registry.Expect{Any: true}, act(i, "x")))(t)
 			}
@@ -99,9 +87,7 @@ func TestDamage(t *testing.T) {
 // TestStrangersInTheBucket: objects with names that the registry does not write are ignored. A claim that cannot be
 // read takes its number.
 func TestStrangersInTheBucket(t *testing.T) {
-	s := blob.Memory()
-	r := registry.New(s)
-	register(t, r, "ctr", "a")
+	s, r := registered(t, "a")
 	for _, object := range []string{
 		"registry/ctr/versions/README", "registry/ctr/versions/02/version.json", "registry/ctr/versions/-3/claim.json",
 		"registry/ctr/versions/x/claim.json",
@@ -133,18 +119,14 @@ func TestStrangersInTheBucket(t *testing.T) {
 // TestDeletedEventIsNoticed: if a move is missing from the history, History returns the other events, with an error of
 // kind Damaged that names the object.
 func TestDeletedEventIsNoticed(t *testing.T) {
-	s := blob.Memory()
-	r := registry.New(s)
-	register(t, r, "ctr", "a")
-	register(t, r, "ctr", "b")
+	s, r := registered(t, "a", "b")
 	for i := range 4 {
 		must.Get(r.Promote(t.Context(), "ctr", 1+i%2, registry.Expect{Any: true}, act(i, "x")))(t)
 	}
 	const object = "registry/ctr/history/champion/00000002.json"
 	deleted := &blobtest.Hooked{Store: s, Hides: func(name string) bool { return name == object }}
 	events, err := registry.New(deleted).History(t.Context(), "ctr")
-	if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), object) ||
-		len(events) != 5 {
+	if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), object) || len(events) != 5 {
 		t.Errorf("%d events, error %v; want 5 and one of kind damaged that names the missing one", len(events), err)
 	}
 }
@@ -214,10 +196,7 @@ func TestFindWhateverIsDamaged(t *testing.T) {
 		"all that say whose": {map[string]string{key: "{", claim: "{", version: "{"}, 0, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := blob.Memory()
-			r := registry.New(s)
-			register(t, r, "ctr", "a")
-			register(t, r, "ctr", "b")
+			s, r := registered(t, "a", "b")
 			for object, text := range tc.spoil {
 				overwrite(t, s, object, text)
 			}
@@ -275,11 +254,12 @@ func TestHostileInput(t *testing.T) {
 		"no time":    {"ctr", "k", good, func(i *registry.Info) { i.At = time.Time{} }},
 		"odd time": {"ctr", "k", good,
 			func(i *registry.Info) { i.At = time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC) }},
-		"nobody":         {"ctr", "k", good, func(i *registry.Info) { i.By = " " }},
-		"long":           {"ctr", "k", good, func(i *registry.Info) { i.Why = long }},
-		"escape":         {"ctr", "k", good, func(i *registry.Info) { i.Why = "\x1b[2J" }},
-		"not utf-8":      {"ctr", "k", good, func(i *registry.Info) { i.By = "\xff" }},
-		"nan":            {"ctr", "k", good, func(i *registry.Info) { i.Metrics = map[string]float64{"auc": nan()} }},
+		"nobody":    {"ctr", "k", good, func(i *registry.Info) { i.By = " " }},
+		"long":      {"ctr", "k", good, func(i *registry.Info) { i.Why = long }},
+		"escape":    {"ctr", "k", good, func(i *registry.Info) { i.Why = "\x1b[2J" }},
+		"not utf-8": {"ctr", "k", good, func(i *registry.Info) { i.By = "\xff" }},
+		"nan": {"ctr", "k", good,
+			func(i *registry.Info) { i.Metrics = map[string]float64{"auc": math.NaN()} }},
 		"unnamed metric": {"ctr", "k", good, func(i *registry.Info) { i.Metrics = map[string]float64{"": 1} }},
 		"label":          {"ctr", "k", good, func(i *registry.Info) { i.Labels = map[string]string{"a": "\x00"} }},
 		"unnamed label":  {"ctr", "k", good, func(i *registry.Info) { i.Labels = map[string]string{"": "a"} }},
@@ -331,9 +311,6 @@ func TestHostileInput(t *testing.T) {
 		t.Error("something was written, want nothing")
 	}
 }
-
-// nan returns a number that is none.
-func nan() float64 { zero := 0.0; return zero / zero }
 
 // third returns the error of a call, and drops its other result.
 func third[T any](_ T, err error) error { return err }

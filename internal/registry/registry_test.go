@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -41,6 +40,17 @@ func files(text string) map[string][]byte {
 func register(t *testing.T, r *registry.Registry, model, key string) registry.Version {
 	t.Helper()
 	return must.Get(r.Register(t.Context(), model, key, files(key), info(0)))(t)
+}
+
+// registered returns a registry, and its store, of the model ctr with a version for each key.
+func registered(t *testing.T, keys ...string) (blob.Store, *registry.Registry) {
+	t.Helper()
+	s := blob.Memory()
+	r := registry.New(s)
+	for _, key := range keys {
+		register(t, r, "ctr", key)
+	}
+	return s, r
 }
 
 // snapshot returns the contents of every object, by name.
@@ -123,9 +133,7 @@ func TestManyVersionsKeepTheirOrder(t *testing.T) {
 
 // TestSameKeyOtherBytes: other files under a key that is taken are a conflict that names one of them.
 func TestSameKeyOtherBytes(t *testing.T) {
-	s := blob.Memory()
-	r := registry.New(s)
-	register(t, r, "ctr", "k")
+	s, r := registered(t, "k")
 	before := snapshot(t, s)
 	for name, tc := range map[string]struct {
 		change func(map[string][]byte)
@@ -157,60 +165,45 @@ func TestSameKeyOtherBytes(t *testing.T) {
 // TestAliases: an alias is promoted, rolled back and set only from where the caller expects it to be, and keeps the
 // versions that it can be rolled back to. Repeating a call changes nothing. The history has all moves.
 func TestAliases(t *testing.T) {
-	r := registry.New(blob.Memory())
+	_, r := registered(t, "a", "b", "c")
 	ctx := t.Context()
-	for _, key := range []string{"a", "b", "c"} {
-		register(t, r, "ctr", key)
+	promote := func(to int, from registry.Expect, day int, why string) func() error {
+		return func() error { return third(r.Promote(ctx, "ctr", to, from, act(day, why))) }
 	}
+	rollback := func(from registry.Expect, day int) func() error {
+		return func() error { return third(r.Rollback(ctx, "ctr", "champion", 0, from, act(day, "alarm"))) }
+	}
+	none, anywhere := registry.Expect{}, registry.Expect{Any: true}
+	at := func(version int) registry.Expect { return registry.Expect{Version: version} }
 	steps := []struct {
 		what string
-		do   func() (registry.Alias, error)
+		do   func() error
 		at   int    // the champion's version after the step
 		past []int  // to which it can be rolled back
 		err  string // of the step; empty for none
 	}{
-		{"promote 1", func() (registry.Alias, error) {
-			return r.Promote(ctx, "ctr", 1, registry.Expect{}, act(1, "first"))
-		}, 1, nil, ""},
-		{"promote 1 again", func() (registry.Alias, error) {
-			return r.Promote(ctx, "ctr", 1, registry.Expect{}, act(2, "first"))
-		}, 1, nil, ""},
-		{"promote 3, believing that there is none", func() (registry.Alias, error) {
-			return r.Promote(ctx, "ctr", 3, registry.Expect{}, act(2, "no"))
-		}, 1, nil, "registry: champion of ctr points at version 1 (expected: no version): somebody has " +
-			"moved it meanwhile; look at the history and decide again"},
-		{"promote 2", func() (registry.Alias, error) {
-			return r.Promote(ctx, "ctr", 2, registry.Expect{Version: 1}, act(3, "better"))
-		}, 2, []int{1}, ""},
-		{"promote 3", func() (registry.Alias, error) {
-			return r.Promote(ctx, "ctr", 3, registry.Expect{Any: true}, act(4, "better still"))
-		}, 3, []int{1, 2}, ""},
-		{"promote 4", func() (registry.Alias, error) {
-			return r.Promote(ctx, "ctr", 4, registry.Expect{Any: true}, act(5, "no"))
-		}, 3, []int{1, 2}, `registry: there is no version "4" of ctr (its versions are 1-3)`},
-		{"roll back from 2", func() (registry.Alias, error) {
-			return r.Rollback(ctx, "ctr", "champion", 0, registry.Expect{Version: 2}, act(6, "no"))
-		}, 3, []int{1, 2}, "registry: champion of ctr points at version 3 (expected: version 2): somebody " +
-			"has moved it meanwhile; look at the history and decide again"},
-		{"roll back", func() (registry.Alias, error) {
-			return r.Rollback(ctx, "ctr", "champion", 0, registry.Expect{Version: 3}, act(6, "alarm"))
-		}, 2, []int{1}, ""},
-		{"roll back again from 3", func() (registry.Alias, error) {
-			return r.Rollback(ctx, "ctr", "champion", 0, registry.Expect{Version: 3}, act(6, "alarm"))
-		}, 2, []int{1}, ""},
-		{"roll back further", func() (registry.Alias, error) {
-			return r.Rollback(ctx, "ctr", "champion", 0, registry.Expect{Any: true}, act(7, "alarm"))
-		}, 1, []int{}, ""},
-		{"roll back too far", func() (registry.Alias, error) {
-			return r.Rollback(ctx, "ctr", "champion", 0, registry.Expect{Any: true}, act(8, "alarm"))
-		}, 1, []int{}, "registry: champion of ctr has no earlier version to return to; promote " +
-			"another one"},
-		{"another alias", func() (registry.Alias, error) {
-			return r.SetAlias(ctx, "ctr", "canary", 3, registry.Expect{}, act(5, "try it"))
+		{"promote 1", promote(1, none, 1, "first"), 1, nil, ""},
+		{"promote 1 again", promote(1, none, 2, "first"), 1, nil, ""},
+		{"promote 3, believing that there is none", promote(3, none, 2, "no"), 1, nil, "registry: champion of ctr " +
+			"points at version 1 (expected: no version): somebody has moved it meanwhile; look at the history and " +
+			"decide again"},
+		{"promote 2", promote(2, at(1), 3, "better"), 2, []int{1}, ""},
+		{"promote 3", promote(3, anywhere, 4, "better still"), 3, []int{1, 2}, ""},
+		{"promote 4", promote(4, anywhere, 5, "no"), 3, []int{1, 2},
+			`registry: there is no version "4" of ctr (its versions are 1-3)`},
+		{"roll back from 2", rollback(at(2), 6), 3, []int{1, 2}, "registry: champion of ctr points at version 3 " +
+			"(expected: version 2): somebody has moved it meanwhile; look at the history and decide again"},
+		{"roll back", rollback(at(3), 6), 2, []int{1}, ""},
+		{"roll back again from 3", rollback(at(3), 6), 2, []int{1}, ""},
+		{"roll back further", rollback(anywhere, 7), 1, []int{}, ""},
+		{"roll back too far", rollback(anywhere, 8), 1, []int{},
+			"registry: champion of ctr has no earlier version to return to; promote another one"},
+		{"another alias", func() error {
+			return third(r.SetAlias(ctx, "ctr", "canary", 3, none, act(5, "try it")))
 		}, 1, []int{}, ""},
 	}
 	for _, step := range steps {
-		_, err := step.do()
+		err := step.do()
 		if got := fmt.Sprint(err); err != nil && got != step.err || err == nil && step.err != "" {
 			t.Fatalf("%s: got  %v\nwant %s", step.what, err, step.err)
 		}
@@ -289,9 +282,7 @@ func TestHistoryTrustsSequencesMoreThanClocks(t *testing.T) {
 // TestPastIsBounded: an alias's record has the last 100 versions; its history has all moves. There are 130, to versions
 // 1 and 2 in turn, and two registrations.
 func TestPastIsBounded(t *testing.T) {
-	r := registry.New(blob.Memory())
-	register(t, r, "ctr", "a")
-	register(t, r, "ctr", "b")
+	_, r := registered(t, "a", "b")
 	for i := range 130 {
 		must.Get(r.Promote(t.Context(), "ctr", 1+i%2, registry.Expect{Any: true}, act(i, "swing")))(t)
 	}
@@ -316,42 +307,34 @@ func TestNotFound(t *testing.T) {
 			t.Errorf("%s:\ngot  %v\nwant %s", what, err, want)
 		}
 	}
-	_, err := r.Get(ctx, "ctr", "")
-	check("empty", err, `registry: there is no model "ctr" (the registry is empty)`)
+	const noModel = `registry: there is no model "click" (did you mean "clicks"?)`
+	check("empty", third(r.Get(ctx, "ctr", "")), `registry: there is no model "ctr" (the registry is empty)`)
 	if models, err := r.Models(ctx); err != nil || len(models) != 0 {
 		t.Errorf("the models of an empty registry are %v, error %v; want none", models, err)
 	}
 	v := register(t, r, "clicks", "a")
 	register(t, r, "clicks", "b")
-	_, err = r.Get(ctx, "click", "")
-	check("model", err, `registry: there is no model "click" (did you mean "clicks"?)`)
-	_, err = r.Versions(ctx, "click")
-	check("versions", err, `registry: there is no model "click" (did you mean "clicks"?)`)
-	_, err = r.History(ctx, "click")
-	check("history", err, `registry: there is no model "click" (did you mean "clicks"?)`)
-	_, err = r.Get(ctx, "click", "champion")
-	check("model by alias", err, `registry: there is no model "click" (did you mean "clicks"?)`)
-	_, err = r.Get(ctx, "click", "3")
-	check("model by number", err, `registry: there is no model "click" (did you mean "clicks"?)`)
-	_, err = r.Get(ctx, "clicks", "3")
-	check("version", err, `registry: there is no version "3" of clicks (its versions are 1-2)`)
-	_, err = r.Get(ctx, "clicks", "champion")
-	check("no alias", err, `registry: there is no alias "champion" of clicks`)
+	check("model", third(r.Get(ctx, "click", "")), noModel)
+	check("versions", third(r.Versions(ctx, "click")), noModel)
+	check("history", third(r.History(ctx, "click")), noModel)
+	check("model by alias", third(r.Get(ctx, "click", "champion")), noModel)
+	check("model by number", third(r.Get(ctx, "click", "3")), noModel)
+	check("version", third(r.Get(ctx, "clicks", "3")),
+		`registry: there is no version "3" of clicks (its versions are 1-2)`)
+	check("no alias", third(r.Get(ctx, "clicks", "champion")), `registry: there is no alias "champion" of clicks`)
 	must.Get(r.Promote(ctx, "clicks", 2, registry.Expect{}, act(0, "x")))(t)
-	_, err = r.Get(ctx, "clicks", "champ")
-	check("alias", err, `registry: there is no alias "champ" of clicks (did you mean "champion"?)`)
-	_, err = r.Rollback(ctx, "clicks", "canary", 0, registry.Expect{Any: true}, act(0, "x"))
-	check("rollback", err, `registry: there is no alias "canary" of clicks (known: champion)`)
-	_, err = r.ReadFile(ctx, v, "model.text")
-	check("file", err, `registry: there is no file "model.text" in version 1 of clicks (did you mean "model.txt"?)`)
+	check("alias", third(r.Get(ctx, "clicks", "champ")),
+		`registry: there is no alias "champ" of clicks (did you mean "champion"?)`)
+	check("rollback", third(r.Rollback(ctx, "clicks", "canary", 0, registry.Expect{Any: true}, act(0, "x"))),
+		`registry: there is no alias "canary" of clicks (known: champion)`)
+	check("file", third(r.ReadFile(ctx, v, "model.text")),
+		`registry: there is no file "model.text" in version 1 of clicks (did you mean "model.txt"?)`)
 }
 
 // contents returns an object's text.
 func contents(t *testing.T, s blob.Store, object string) string {
 	t.Helper()
-	rc, _ := must.Get2(s.Open(t.Context(), object, blob.Range{}))(t)
-	defer rc.Close()
-	text := must.Get(io.ReadAll(rc))(t)
+	text, _ := must.Get2(blob.ReadAll(t.Context(), s, object, 1<<20))(t)
 	return string(text)
 }
 
@@ -371,12 +354,8 @@ func chained(t *testing.T) (blob.Store, *registry.Registry) {
 // of the champion.
 func TestVerifyWholeHistory(t *testing.T) {
 	_, r := chained(t)
-	must.Get(r.Rollback(t.Context(), "ctr", registry.Champion, 0, registry.Expect{Version: 3},
-		act(4, "alarm")))(t)
-	v, err := r.Verify(t.Context(), "ctr")
-	if err != nil {
-		t.Fatalf("verify of an untouched history: got error %v, want none", err)
-	}
+	must.Get(r.Rollback(t.Context(), "ctr", registry.Champion, 0, registry.Expect{Version: 3}, act(4, "alarm")))(t)
+	v := must.Get(r.Verify(t.Context(), "ctr"))(t)
 	h := v.Heads[0]
 	if v.Versions != 3 || v.Files != 9 || len(v.Moves) != 4 || h.Version != 2 || h.Sequence != 4 ||
 		v.Moves[3] != h.SHA256 {
@@ -444,10 +423,7 @@ func TestAMoveBeginsWhereTheLastOneEnded(t *testing.T) {
 		"a first move without a link": {"0", "", "one of them was changed"},
 		"a good first move":           {"0", hex.EncodeToString(start[:]), ""},
 	} {
-		store := blob.Memory()
-		r := registry.New(store)
-		register(t, r, "ctr", "one")
-		register(t, r, "ctr", "two")
+		store, r := registered(t, "one", "two")
 		text := strings.NewReplacer("%FROM", tc.from, "%PREVIOUS", tc.previous).Replace(mallory)
 		must.Get(blob.Create(t.Context(), store, "registry/ctr/history/champion/00000001.json", []byte(text)))(t)
 		_, err := r.History(t.Context(), "ctr")

@@ -58,8 +58,7 @@ func TestRollbackPassesOverBadVersions(t *testing.T) {
 		t.Errorf("rolled back from 3 over the bad 2: got %+v, %v, want version 1 with nothing before it", a, err)
 	}
 	if _, err := r.Promote(ctx, "ctr", 2, registry.Expect{Version: 1}, act(5, "again")); !problem.Is(err,
-		problem.Conflict) ||
-		!strings.Contains(err.Error(), "broken labels") {
+		problem.Conflict) || !strings.Contains(err.Error(), "broken labels") {
 		t.Errorf("promoting a bad version: got error %v, want one of kind Conflict that says why it is bad", err)
 	}
 	must.Do(t, r.ClearBad(ctx, "ctr", 2, act(6, "labels were right")))
@@ -67,9 +66,8 @@ func TestRollbackPassesOverBadVersions(t *testing.T) {
 		t.Errorf("promoting a version that was cleared: got error %v, want none", err)
 	}
 	must.Do(t, r.MarkBad(ctx, "ctr", 1, act(8, "x")))
-	if _, err := r.Rollback(ctx, "ctr", registry.Champion, 0, registry.Expect{Version: 2},
-		act(9, "alarm")); !problem.Is(err, problem.NotFound) ||
-		!strings.Contains(err.Error(), "version 1)") {
+	if _, err := r.Rollback(ctx, "ctr", registry.Champion, 0, registry.Expect{Version: 2}, act(9,
+		"alarm")); !problem.Is(err, problem.NotFound) || !strings.Contains(err.Error(), "version 1)") {
 		t.Errorf("with nothing but a bad version to return to: got %v, expected one that names version 1", err)
 	}
 }
@@ -251,12 +249,7 @@ func TestNoWithdrawnDeletionGivesFilesAway(t *testing.T) {
 		}
 
 		mark := "registry/ctr/versions/1/deleted.json"
-		r := registry.New(blobtest.Before(s, blobtest.Open, func(_ context.Context, name string) error {
-			if name == mark {
-				return errRefused
-			}
-			return nil
-		}))
+		r := registry.New(refusingTo(s, blobtest.Open, mark))
 		if damaged {
 			overwrite(t, s, mark, "cut off")
 			r = calm
@@ -279,17 +272,10 @@ func TestNoWithdrawnDeletionGivesFilesAway(t *testing.T) {
 // TestTheOnlyVersionMayBeDeleted: of a model's only version the mark of deletion is damaged, or the store does not give
 // it. The model is still listed, or the store's error returned; it is not said that there is no such model.
 func TestTheOnlyVersionMayBeDeleted(t *testing.T) {
-	s := blob.Memory()
-	calm := registry.New(s)
-	register(t, calm, "ctr", "a")
+	s, calm := registered(t, "a")
 	must.Do(t, calm.Delete(t.Context(), "ctr", 1, act(1, "room")))
 	mark := "registry/ctr/versions/1/deleted.json"
-	failing := registry.New(blobtest.Before(s, blobtest.Open, func(_ context.Context, name string) error {
-		if name == mark {
-			return errRefused
-		}
-		return nil
-	}))
+	failing := registry.New(refusingTo(s, blobtest.Open, mark))
 	_, err := failing.Models(t.Context())
 	_, err2 := failing.Get(t.Context(), "ctr", "latest")
 	if !errors.Is(err, errRefused) || !errors.Is(err2, errRefused) {
@@ -381,9 +367,8 @@ func TestDamagedVersions(t *testing.T) {
 	must.Get(r.Promote(ctx, "ctr", 3, registry.Expect{Version: 1}, act(7, "back")))(t)
 	must.Get(r.Promote(ctx, "ctr", 1, registry.Expect{Version: 3}, act(8, "worse")))(t)
 	overwrite(t, s, "registry/ctr/versions/3/model.txt", "cut off")
-	if _, err := r.Rollback(ctx, "ctr", registry.Champion, 0, registry.Expect{Version: 1},
-		act(9, "alarm")); err == nil ||
-		!strings.Contains(err.Error(), "(version 3) are marked bad, deleted or damaged") {
+	if _, err := r.Rollback(ctx, "ctr", registry.Champion, 0, registry.Expect{Version: 1}, act(9,
+		"alarm")); err == nil || !strings.Contains(err.Error(), "(version 3) are marked bad, deleted or damaged") {
 		t.Errorf("rolled back where only the damaged 3 was before: got error %v, want one about version 3 alone", err)
 	}
 }
