@@ -87,7 +87,7 @@ func TestEnvironmentIsTheJobsOwn(t *testing.T) {
 	job := w.create("env-1", "env", 1, func(j *batchpb.Job) {
 		v := j.TaskGroups[0].TaskSpec.Environment.Variables
 		v["PLACES"] = "a=" + testSSD + "/x:" + testSSD + "2:/srv" + testSSD
-		j.TaskGroups[0].TaskSpec.Runnables[0].Environment = &batchpb.Environment{Variables: map[string]string{"PARTY": "override"}}
+		j.TaskGroups[0].TaskSpec.Runnables[0].Environment = variables("PARTY", "override")
 	})
 	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
 	vm := filepath.Join(w.dir, "machines", "env-1", "vm-0")
@@ -113,8 +113,7 @@ func TestEnvironmentIsTheJobsOwn(t *testing.T) {
 // TestRetryByExitCode: an exit code that the job says to retry runs the task again, and each attempt has its log.
 func TestRetryByExitCode(t *testing.T) {
 	w := newWorld(t, nil)
-	job := w.create("retry-1", "transient-once", 2, nil)
-	job = w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+	job := w.ends(batchpb.JobStatus_SUCCEEDED, "retry-1", "transient-once", 2, nil)
 	task := w.task(job.Name, 1)
 	want := []string{
 		"Task state is updated from PENDING to RUNNING on zones/us-central1-a/instances/I.",
@@ -137,8 +136,8 @@ func TestRetryByExitCode(t *testing.T) {
 // failed, and its last event names the task.
 func TestPermanentFailureFailsTheJob(t *testing.T) {
 	w := newWorld(t, nil)
-	job := w.create("fail-1", "fail-first-task", 6, func(j *batchpb.Job) { j.TaskGroups[0].Parallelism = 4 })
-	job = w.waitState(job.Name, batchpb.JobStatus_FAILED)
+	job := w.ends(batchpb.JobStatus_FAILED, "fail-1", "fail-first-task", 6,
+		func(j *batchpb.Job) { j.TaskGroups[0].Parallelism = 4 })
 	if counts := job.Status.TaskGroups["group0"].Counts; !cmp.Equal(counts,
 		map[string]int64{"FAILED": 1, "SUCCEEDED": 5}) {
 		t.Errorf("the counts are %v, want one failed and five succeeded", counts)
@@ -156,8 +155,8 @@ func TestPermanentFailureFailsTheJob(t *testing.T) {
 // TestRetriesRunOut: a task that may be retried twice and always fails has three attempts.
 func TestRetriesRunOut(t *testing.T) {
 	w := newWorld(t, nil)
-	job := w.create("fail-2", "fail", 1, func(j *batchpb.Job) { j.TaskGroups[0].TaskSpec.LifecyclePolicies = nil })
-	w.waitState(job.Name, batchpb.JobStatus_FAILED)
+	job := w.ends(batchpb.JobStatus_FAILED, "fail-2", "fail", 1,
+		func(j *batchpb.Job) { j.TaskGroups[0].TaskSpec.LifecyclePolicies = nil })
 	if n := len(w.task(job.Name, 0).Status.StatusEvents); n != 2*3 {
 		t.Errorf("%d events, want two for each of three attempts", n)
 	}
@@ -295,8 +294,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 // TestUnstartableProgram: a task whose program is not there fails with Batch's 50000, and its log says why.
 func TestUnstartableProgram(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Images["coppice-task"] = filepath.Join(o.Dir, "absent") })
-	job := w.create("absent-1", "ok", 1, nil)
-	w.waitState(job.Name, batchpb.JobStatus_FAILED)
+	job := w.ends(batchpb.JobStatus_FAILED, "absent-1", "ok", 1, nil)
 	if e := w.task(job.Name, 0).Status.StatusEvents[0]; e.TaskExecution.GetExitCode() != 50000 {
 		t.Errorf("the event is %v, want exit code 50000", e)
 	}
@@ -316,7 +314,8 @@ func TestIdempotence(t *testing.T) {
 	if err != nil || again.Uid != first.Uid {
 		t.Errorf("repeated request: got %v, %v; want the job with the UID %s", again, err, first.Uid)
 	}
-	if _, err = w.client.CreateJob(w.ctx, w.request("once-1", "hang", 1, nil)); status.Code(err) != codes.AlreadyExists {
+	if _, err = w.client.CreateJob(w.ctx, w.request("once-1", "hang", 1,
+		nil)); status.Code(err) != codes.AlreadyExists {
 		t.Errorf("another request for the same job: got %v, want AlreadyExists", err)
 	}
 	other := w.request("once-1", "hang", 1, nil)
@@ -324,7 +323,8 @@ func TestIdempotence(t *testing.T) {
 	if _, err = w.client.CreateJob(w.ctx, other); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("created the same id elsewhere: got %v, want FailedPrecondition", err)
 	}
-	if _, err = w.client.GetJob(w.ctx, &batchpb.GetJobRequest{Name: parent + "/jobs/of-an-earlier-run"}); status.Code(err) != codes.NotFound {
+	if _, err = w.client.GetJob(w.ctx, &batchpb.GetJobRequest{Name: parent +
+		"/jobs/of-an-earlier-run"}); status.Code(err) != codes.NotFound {
 		t.Errorf("asked for an unknown job: got %v, want NotFound", err)
 	}
 }

@@ -27,12 +27,8 @@ func TestFaultsAfterATime(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
 		o.Faults = Faults{LoseMachine: map[int][]sweep.Duration{0: {sweep.Duration(300 * time.Millisecond)}}}
 	})
-	job := w.create("lost-2", "hang-once", 1, nil)
-	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
-	if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 ||
-		events[1].TaskExecution.GetExitCode() != 50002 {
-		t.Errorf("the events are %v; want a machine lost with exit code 50002, and a second attempt", events)
-	}
+	job := w.ends(batchpb.JobStatus_SUCCEEDED, "lost-2", "hang-once", 1, nil)
+	w.again(job.Name, 50002)
 	for _, bad := range []map[int][]sweep.Duration{{-1: {0}}, {0: {-1}}, {0: {0, sweep.Duration(maxRunTime + 1)}}} {
 		if CheckLosses(bad) == nil {
 			t.Errorf("the losses %+v passed, want them refused", bad)
@@ -86,7 +82,7 @@ func TestNoCapacity(t *testing.T) {
 		return func(j *batchpb.Job) {
 			p := j.AllocationPolicy.Instances[0].GetPolicy()
 			p.MachineType, p.Disks[0].GetNewDisk().SizeGb = machine, 4*375
-			j.AllocationPolicy.Location = &batchpb.AllocationPolicy_LocationPolicy{AllowedLocations: zones}
+			locations(zones...)(j)
 		}
 	}
 
@@ -169,10 +165,7 @@ func TestNotice(t *testing.T) {
 	if log := w.log("spot-3", 0, 0); !strings.Contains(log, "told to go") {
 		t.Errorf("the preempted attempt wrote %q, want that it was told to go", log)
 	}
-	if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 ||
-		events[1].TaskExecution.GetExitCode() != 50001 {
-		t.Errorf("events %v; want exit code 50001 and another attempt", events)
-	}
+	w.again(job.Name, 50001)
 }
 
 // retrying lets a job's tasks be retried after any exit code.
@@ -184,15 +177,11 @@ func TestLossCodes(t *testing.T) {
 	for _, code := range LossCodes {
 		var struck []string // read once the job has ended
 		w := newWorld(t, func(o *Options) { o.Struck = func(class string) { struck = append(struck, class) } })
-		job := w.create("spot-3", "hang-once", 1, retrying)
-		w.waitState(job.Name, batchpb.JobStatus_RUNNING)
+		job := w.ends(batchpb.JobStatus_RUNNING, "spot-3", "hang-once", 1, retrying)
 		w.server.LoseMachine(7, code, 0) // the job has no such machine
 		w.server.LoseMachine(0, code, 0)
 		w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
-		if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 ||
-			int(events[1].TaskExecution.GetExitCode()) != code {
-			t.Errorf("code %d: events %v; want that code and another attempt", code, events)
-		}
+		w.again(job.Name, int32(code))
 		if len(struck) != 1 || !strings.HasSuffix(struck[0], fmt.Sprintf("(%d)", code)) {
 			t.Errorf("code %d: struck %q; want that class once", code, struck)
 		}
@@ -208,10 +197,7 @@ func TestATaskIsKilled(t *testing.T) {
 	w.server.KillTask(5) // there is none
 	w.server.KillTask(0)
 	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
-	if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 ||
-		events[1].TaskExecution.GetExitCode() != 137 {
-		t.Errorf("events %v; want exit code 137 and another attempt", events)
-	}
+	w.again(job.Name, 137)
 }
 
 // fakeTool stands for podman: it records its arguments and does what the container would, using the test binary.
@@ -231,10 +217,7 @@ exec "$PROGRAM" "$@"
 func containers(t *testing.T) (w *world, notes string) {
 	t.Helper()
 	bin, notes := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "podman"), []byte(fakeTool),
-		0o755); err != nil { //nolint:gosec // to be run
-		t.Fatalf("cannot write the fake tool: %v", err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(bin, "podman"), []byte(fakeTool), 0o755)) //nolint:gosec // to be run
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	return newWorld(t, func(o *Options) {
 		o.Containers, o.Images = "podman", map[string]string{"coppice-task": "IMAGE"}
@@ -253,8 +236,7 @@ func noted(t *testing.T, file string) []string {
 // is removed afterwards.
 func TestContainerIsRunAsInTheCloud(t *testing.T) {
 	w, notes := containers(t)
-	job := w.create("boxed-1", "env", 1, nil)
-	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
+	w.ends(batchpb.JobStatus_SUCCEEDED, "boxed-1", "env", 1, nil)
 	name := fmt.Sprintf("localemu-%d-boxed-1-0-0", os.Getpid())
 	ssd := filepath.Join(w.dir, "machines", "boxed-1", "vm-0", "ssd")
 	got := noted(t, filepath.Join(notes, "run"))
@@ -300,17 +282,15 @@ func TestUnknownImageIsTheToolsBusiness(t *testing.T) {
 // TestBuildahCommand: the command for buildah runs container.sh by unshare, with its arguments in the order that the
 // script reads. `make images-check` runs it with a real image.
 func TestBuildahCommand(t *testing.T) {
-	s := &Server{opts: Options{Containers: "buildah", Environ: []string{"PATH=/bin"},
-		TaskEnv: []string{"A=1"}}}
+	s := &Server{opts: Options{Containers: "buildah", Environ: []string{"PATH=/bin"}, TaskEnv: []string{"A=1"}}}
 	j := &job{srv: s, id: "job", plan: plan{program: "IMAGE", args: []string{"run", "--x"}, env: []string{"B=2"},
 		tasks: 3}}
 	a := &attempt{job: j, task: &task{index: 2}, number: 1,
 		vm: &machine{name: "vm-1", replaced: 2, mounts: []mount{{"/mnt/disks/a", "/data/ssd"}}}}
 	c := a.contained()
 	want := []string{"--mount", "sh", "-c", buildahScript, "sh", fmt.Sprintf("localemu-%d-job-2-1", os.Getpid()),
-		"IMAGE", "/data/ssd:/mnt/disks/a", "--",
-		"A=1", "B=2", "HOSTNAME=job-vm-1-2", "BATCH_TASK_COUNT=3", "BATCH_TASK_INDEX=2", "BATCH_TASK_RETRY_ATTEMPT=1",
-		"--", "run", "--x"}
+		"IMAGE", "/data/ssd:/mnt/disks/a", "--", "A=1", "B=2", "HOSTNAME=job-vm-1-2", "BATCH_TASK_COUNT=3",
+		"BATCH_TASK_INDEX=2", "BATCH_TASK_RETRY_ATTEMPT=1", "--", "run", "--x"}
 	if filepath.Base(c.Path) != "unshare" || !slices.Equal(c.Args, want) ||
 		!slices.Equal(c.Env, []string{"PATH=/bin"}) {
 		t.Errorf("the command is %s %q with the environment %q, expected unshare %q and PATH alone", c.Path, c.Args,

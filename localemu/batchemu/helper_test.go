@@ -187,36 +187,32 @@ func newWorld(t *testing.T, change func(*Options)) *world {
 // request is the request for a good job of n tasks, all running at once and up to four on a machine, which do what
 // helper does in the mode. Exit codes 75, 50001 and 50002 are retried, twice at most. change may adapt the job.
 func (w *world) request(id, mode string, n int64, change func(*batchpb.Job)) *batchpb.CreateJobRequest {
-	job := &batchpb.Job{
-		Labels: map[string]string{"coppice-sweep": id},
-		TaskGroups: []*batchpb.TaskGroup{{
-			TaskCount: n, Parallelism: n, TaskCountPerNode: min(n, 4),
-			TaskSpec: &batchpb.TaskSpec{
-				MaxRetryCount: 2,
-				LifecyclePolicies: []*batchpb.LifecyclePolicy{{
-					Action:          batchpb.LifecyclePolicy_RETRY_TASK,
-					ActionCondition: &batchpb.LifecyclePolicy_ActionCondition{ExitCodes: []int32{75, 50001, 50002}},
-				}},
-				Volumes: []*batchpb.Volume{{Source: &batchpb.Volume_DeviceName{DeviceName: "ssd"}, MountPath: testSSD}},
-				Environment: &batchpb.Environment{Variables: map[string]string{
-					"HELPER": mode, "SCRATCH": testSSD, "MEET": w.meet, "PARTY": strconv.FormatInt(n, 10),
-				}},
-				Runnables: []*batchpb.Runnable{{Executable: &batchpb.Runnable_Container_{Container: &batchpb.Runnable_Container{
-					ImageUri: "coppice-task", Commands: []string{"run", "--scratch=" + testSSD},
-				}}}},
-			},
+	run := &batchpb.Runnable_Container{ImageUri: "coppice-task", Commands: []string{"run", "--scratch=" + testSSD}}
+	spec := &batchpb.TaskSpec{
+		MaxRetryCount: 2,
+		LifecyclePolicies: []*batchpb.LifecyclePolicy{{
+			Action:          batchpb.LifecyclePolicy_RETRY_TASK,
+			ActionCondition: &batchpb.LifecyclePolicy_ActionCondition{ExitCodes: []int32{75, 50001, 50002}},
 		}},
-		AllocationPolicy: &batchpb.AllocationPolicy{
-			Instances: []*batchpb.AllocationPolicy_InstancePolicyOrTemplate{{PolicyTemplate: &batchpb.AllocationPolicy_InstancePolicyOrTemplate_Policy{
-				Policy: &batchpb.AllocationPolicy_InstancePolicy{
-					MachineType:       "n2-highmem-16",
-					ProvisioningModel: batchpb.AllocationPolicy_SPOT,
-					Disks: []*batchpb.AllocationPolicy_AttachedDisk{{
-						Attached: &batchpb.AllocationPolicy_AttachedDisk_NewDisk{NewDisk: &batchpb.AllocationPolicy_Disk{Type: "local-ssd", SizeGb: 750}}, DeviceName: "ssd",
-					}},
-				},
-			}}},
-		},
+		Volumes: []*batchpb.Volume{{Source: &batchpb.Volume_DeviceName{DeviceName: "ssd"}, MountPath: testSSD}},
+		Environment: &batchpb.Environment{Variables: map[string]string{
+			"HELPER": mode, "SCRATCH": testSSD, "MEET": w.meet, "PARTY": strconv.FormatInt(n, 10),
+		}},
+		Runnables: []*batchpb.Runnable{{Executable: &batchpb.Runnable_Container_{Container: run}}},
+	}
+	ssd := &batchpb.AllocationPolicy_Disk{Type: "local-ssd", SizeGb: 750}
+	machine := &batchpb.AllocationPolicy_InstancePolicy{
+		MachineType: "n2-highmem-16", ProvisioningModel: batchpb.AllocationPolicy_SPOT,
+		Disks: []*batchpb.AllocationPolicy_AttachedDisk{{
+			Attached: &batchpb.AllocationPolicy_AttachedDisk_NewDisk{NewDisk: ssd}, DeviceName: "ssd",
+		}},
+	}
+	job := &batchpb.Job{
+		Labels:     map[string]string{"coppice-sweep": id},
+		TaskGroups: []*batchpb.TaskGroup{{TaskCount: n, Parallelism: n, TaskCountPerNode: min(n, 4), TaskSpec: spec}},
+		AllocationPolicy: &batchpb.AllocationPolicy{Instances: []*batchpb.AllocationPolicy_InstancePolicyOrTemplate{{
+			PolicyTemplate: &batchpb.AllocationPolicy_InstancePolicyOrTemplate_Policy{Policy: machine},
+		}}},
 	}
 	if change != nil {
 		change(job)
@@ -228,6 +224,32 @@ func (w *world) request(id, mode string, n int64, change func(*batchpb.Job)) *ba
 func (w *world) create(id, mode string, n int64, change func(*batchpb.Job)) *batchpb.Job {
 	w.t.Helper()
 	return must.Get(w.client.CreateJob(w.ctx, w.request(id, mode, n, change)))(w.t)
+}
+
+// ends makes the job of request and returns it when it has ended in the state.
+func (w *world) ends(state batchpb.JobStatus_State, id, mode string, n int64, change func(*batchpb.Job)) *batchpb.Job {
+	w.t.Helper()
+	return w.waitState(w.create(id, mode, n, change).Name, state)
+}
+
+// again checks that task 0 of a job had two attempts, of which the first ended with an exit code.
+func (w *world) again(job string, code int32) {
+	w.t.Helper()
+	if events := w.task(job, 0).Status.StatusEvents; len(events) != 4 || events[1].TaskExecution.GetExitCode() != code {
+		w.t.Errorf("the events are %v; want exit code %d, and a second attempt", events, code)
+	}
+}
+
+// variables is an environment of one variable.
+func variables(name, value string) *batchpb.Environment {
+	return &batchpb.Environment{Variables: map[string]string{name: value}}
+}
+
+// locations has a job ask for machines in zones or regions.
+func locations(l ...string) func(*batchpb.Job) {
+	return func(j *batchpb.Job) {
+		j.AllocationPolicy.Location = &batchpb.AllocationPolicy_LocationPolicy{AllowedLocations: l}
+	}
 }
 
 // waitState waits until the job is in the state and returns it. If it ends in another one, the test fails.

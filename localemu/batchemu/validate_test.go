@@ -27,110 +27,91 @@ func TestCreateJobRefuses(t *testing.T) {
 	policy := func(j *batchpb.Job) *batchpb.AllocationPolicy_InstancePolicy {
 		return j.AllocationPolicy.Instances[0].GetPolicy()
 	}
-	locations := func(l ...string) func(*batchpb.Job) {
-		return func(j *batchpb.Job) {
-			j.AllocationPolicy.Location = &batchpb.AllocationPolicy_LocationPolicy{AllowedLocations: l}
-		}
-	}
+	group := func(j *batchpb.Job) *batchpb.TaskGroup { return j.TaskGroups[0] }
+	const invalid, unimplemented = codes.InvalidArgument, codes.Unimplemented
 	for name, c := range map[string]struct {
 		change func(*batchpb.Job)
 		code   codes.Code
 		word   string
 	}{
-		"no group": {func(j *batchpb.Job) { j.TaskGroups = nil }, codes.InvalidArgument, "exactly one"},
-		"two groups": {func(j *batchpb.Job) { j.TaskGroups = append(j.TaskGroups, j.TaskGroups[0]) },
-			codes.InvalidArgument, "exactly one"},
-		"no spec": {func(j *batchpb.Job) { j.TaskGroups[0].TaskSpec = nil }, codes.InvalidArgument,
-			"task_spec"},
-		"no runnable": {func(j *batchpb.Job) { spec(j).Runnables = nil }, codes.InvalidArgument, "runnables"},
-		"tasks": {func(j *batchpb.Job) { j.TaskGroups[0].TaskCount = 100_001 }, codes.InvalidArgument,
-			"task_count"},
-		"parallelism": {func(j *batchpb.Job) { j.TaskGroups[0].Parallelism = 5_001 }, codes.InvalidArgument,
-			"parallelism"},
-		"per node": {func(j *batchpb.Job) { j.TaskGroups[0].TaskCountPerNode = 21 }, codes.InvalidArgument,
-			"task_count_per_node"},
-		"per node, together": {func(j *batchpb.Job) { j.TaskGroups[0].Parallelism = 2 }, codes.InvalidArgument,
+		"no group":    {func(j *batchpb.Job) { j.TaskGroups = nil }, invalid, "exactly one"},
+		"two groups":  {func(j *batchpb.Job) { j.TaskGroups = append(j.TaskGroups, group(j)) }, invalid, "exactly one"},
+		"no spec":     {func(j *batchpb.Job) { group(j).TaskSpec = nil }, invalid, "task_spec"},
+		"no runnable": {func(j *batchpb.Job) { spec(j).Runnables = nil }, invalid, "runnables"},
+		"tasks":       {func(j *batchpb.Job) { group(j).TaskCount = 100_001 }, invalid, "task_count"},
+		"parallelism": {func(j *batchpb.Job) { group(j).Parallelism = 5_001 }, invalid, "parallelism"},
+		"per node":    {func(j *batchpb.Job) { group(j).TaskCountPerNode = 21 }, invalid, "task_count_per_node"},
+		"per node, together": {func(j *batchpb.Job) { group(j).Parallelism = 2 }, invalid,
 			"more than the parallelism"},
-		"in order": {func(j *batchpb.Job) { j.TaskGroups[0].SchedulingPolicy = batchpb.TaskGroup_IN_ORDER },
-			codes.InvalidArgument, "IN_ORDER"},
+		"in order": {func(j *batchpb.Job) { group(j).SchedulingPolicy = batchpb.TaskGroup_IN_ORDER },
+			invalid, "IN_ORDER"},
 		"in order, all at once": {func(j *batchpb.Job) {
-			j.TaskGroups[0].SchedulingPolicy, j.TaskGroups[0].Parallelism = batchpb.TaskGroup_IN_ORDER, 0
-			j.TaskGroups[0].TaskCountPerNode = 0
-		}, codes.InvalidArgument, "IN_ORDER"},
-		"retries": {func(j *batchpb.Job) { spec(j).MaxRetryCount = 11 }, codes.InvalidArgument,
-			"max_retry_count"},
+			group(j).SchedulingPolicy, group(j).Parallelism = batchpb.TaskGroup_IN_ORDER, 0
+			group(j).TaskCountPerNode = 0
+		}, invalid, "IN_ORDER"},
+		"retries": {func(j *batchpb.Job) { spec(j).MaxRetryCount = 11 }, invalid, "max_retry_count"},
 		"policies": {func(j *batchpb.Job) {
 			spec(j).LifecyclePolicies = append(spec(j).LifecyclePolicies, &batchpb.LifecyclePolicy{})
-		}, codes.InvalidArgument, "lifecycle"},
+		}, invalid, "lifecycle"},
 		"policy without code": {func(j *batchpb.Job) { spec(j).LifecyclePolicies[0].ActionCondition = nil },
-			codes.InvalidArgument, "exit codes"},
+			invalid, "exit codes"},
 		"run duration": {func(j *batchpb.Job) { spec(j).MaxRunDuration = durationpb.New(15 * 24 * time.Hour) },
-			codes.InvalidArgument, "max_run_duration"},
-		"relative mount": {func(j *batchpb.Job) { spec(j).Volumes[0].MountPath = "mnt/ssd" },
-			codes.InvalidArgument, "mount path"},
+			invalid, "max_run_duration"},
+		"relative mount": {func(j *batchpb.Job) { spec(j).Volumes[0].MountPath = "mnt/ssd" }, invalid, "mount path"},
 		"climbing mount": {func(j *batchpb.Job) { spec(j).Volumes[0].MountPath = "/mnt/../etc" },
-			codes.InvalidArgument, "mount path"},
-		"no such device": {func(j *batchpb.Job) { policy(j).Disks = nil }, codes.InvalidArgument, "device name"},
-		"small SSD": {func(j *batchpb.Job) { policy(j).Disks[0].GetNewDisk().SizeGb = 100 },
-			codes.InvalidArgument, "local SSD"},
+			invalid, "mount path"},
+		"no such device": {func(j *batchpb.Job) { policy(j).Disks = nil }, invalid, "device name"},
+		"small SSD":      {func(j *batchpb.Job) { policy(j).Disks[0].GetNewDisk().SizeGb = 100 }, invalid, "local SSD"},
 		"machines in a zone": {func(j *batchpb.Job) {
-			g := j.TaskGroups[0]
+			g := group(j)
 			g.TaskCount, g.Parallelism, g.TaskCountPerNode = 2001, 2001, 1
-			j.AllocationPolicy.Location = &batchpb.AllocationPolicy_LocationPolicy{AllowedLocations: []string{"zones/us-central1-a"}}
-		}, codes.InvalidArgument, "machines"},
-		"label key": {func(j *batchpb.Job) { j.Labels["Upper"] = "x" }, codes.InvalidArgument, "label"},
-		"label value": {func(j *batchpb.Job) { j.Labels["x"] = strings.Repeat("x", 64) }, codes.InvalidArgument,
-			"label"},
-		"reserved label": {func(j *batchpb.Job) { j.Labels["goog-x"] = "x" }, codes.InvalidArgument, "reserved"},
-		"priority":       {func(j *batchpb.Job) { j.Priority = 100 }, codes.InvalidArgument, "priority"},
+			locations("zones/us-central1-a")(j)
+		}, invalid, "machines"},
+		"label key":      {func(j *batchpb.Job) { j.Labels["Upper"] = "x" }, invalid, "label"},
+		"label value":    {func(j *batchpb.Job) { j.Labels["x"] = strings.Repeat("x", 64) }, invalid, "label"},
+		"reserved label": {func(j *batchpb.Job) { j.Labels["goog-x"] = "x" }, invalid, "reserved"},
+		"priority":       {func(j *batchpb.Job) { j.Priority = 100 }, invalid, "priority"},
 		"too big": {func(j *batchpb.Job) { spec(j).Environment.Variables["X"] = strings.Repeat("x", 1<<20) },
-			codes.InvalidArgument, "bytes"},
-		"variable": {func(j *batchpb.Job) { spec(j).Environment.Variables["A=B"] = "x" },
-			codes.InvalidArgument, "variable"},
-		"zero in a command": {func(j *batchpb.Job) { spec(j).Runnables[0].GetContainer().Commands = []string{"a\x00b"} }, codes.InvalidArgument, "zero byte"},
-		"other region":      {locations("regions/europe-west1"), codes.InvalidArgument, "allowed location"},
-		"region and zone": {locations("regions/us-central1", "zones/us-central1-a"), codes.InvalidArgument,
-			"allowed_locations"},
+			invalid, "bytes"},
+		"variable": {func(j *batchpb.Job) { spec(j).Environment.Variables["A=B"] = "x" }, invalid, "variable"},
+		"zero in a command": {func(j *batchpb.Job) {
+			spec(j).Runnables[0].GetContainer().Commands = []string{"a\x00b"}
+		}, invalid, "zero byte"},
+		"other region":    {locations("regions/europe-west1"), invalid, "allowed location"},
+		"region and zone": {locations("regions/us-central1", "zones/us-central1-a"), invalid, "allowed_locations"},
 		"unknown image": {func(j *batchpb.Job) { spec(j).Runnables[0].GetContainer().ImageUri = "other" },
 			codes.FailedPrecondition, "--image"},
 		"two runnables": {func(j *batchpb.Job) {
-			spec(j).Runnables = append(spec(j).Runnables,
-				spec(j).Runnables[0])
-		}, codes.Unimplemented, "runnables"},
+			spec(j).Runnables = append(spec(j).Runnables, spec(j).Runnables[0])
+		}, unimplemented, "runnables"},
 		"entrypoint": {func(j *batchpb.Job) { spec(j).Runnables[0].GetContainer().Entrypoint = "/bin/sh" },
-			codes.Unimplemented, "entrypoint"},
-		"hosts file": {func(j *batchpb.Job) { j.TaskGroups[0].RequireHostsFile = true }, codes.Unimplemented,
-			"hosts"},
+			unimplemented, "entrypoint"},
+		"hosts file": {func(j *batchpb.Job) { group(j).RequireHostsFile = true }, unimplemented, "hosts"},
 		"notification": {func(j *batchpb.Job) { j.Notifications = []*batchpb.JobNotification{{}} },
-			codes.Unimplemented, "notification"},
+			unimplemented, "notification"},
 		"network volume": {func(j *batchpb.Job) {
 			spec(j).Volumes[0].Source = &batchpb.Volume_Gcs{Gcs: &batchpb.GCS{RemotePath: "b"}}
-		}, codes.Unimplemented, "volumes"},
+		}, unimplemented, "volumes"},
 	} {
 		_, err := w.client.CreateJob(w.ctx, w.request("refused-1", "ok", 4, c.change))
 		if status.Code(err) != c.code || !strings.Contains(status.Convert(err).Message(), c.word) {
 			t.Errorf("%s: got %v, want %v about %q", name, err, c.code, c.word)
 		}
 	}
-	for _, id := range []string{"Upper", "1st", "dash-", strings.Repeat("x", 64), "a/b", "../x"} {
+	refused := func(what string, change func(*batchpb.CreateJobRequest)) {
 		r := w.request("x", "ok", 1, nil)
-		r.JobId = id
-		if _, err := w.client.CreateJob(w.ctx, r); status.Code(err) != codes.InvalidArgument {
-			t.Errorf("created a job with the id %q: got %v, want InvalidArgument", id, err)
+		change(r)
+		if _, err := w.client.CreateJob(w.ctx, r); status.Code(err) != invalid {
+			t.Errorf("created a job with %s: got %v, want InvalidArgument", what, err)
 		}
+	}
+	for _, id := range []string{"Upper", "1st", "dash-", strings.Repeat("x", 64), "a/b", "../x"} {
+		refused("the id "+id, func(r *batchpb.CreateJobRequest) { r.JobId = id })
 	}
 	for _, id := range []string{"1", "00000000-0000-0000-0000-000000000000", "6f1f0a6e5a554c0e8a5b3a9a7c7b0001"} {
-		r := w.request("x", "ok", 1, nil)
-		r.RequestId = id
-		if _, err := w.client.CreateJob(w.ctx, r); status.Code(err) != codes.InvalidArgument {
-			t.Errorf("created a job with the request id %q: got %v, want InvalidArgument", id, err)
-		}
+		refused("the request id "+id, func(r *batchpb.CreateJobRequest) { r.RequestId = id })
 	}
-	r := w.request("x", "ok", 1, nil)
-	r.Parent = "projects/p"
-	if _, err := w.client.CreateJob(w.ctx, r); status.Code(err) != codes.InvalidArgument {
-		t.Errorf("created a job without a location: got %v, want InvalidArgument", err)
-	}
+	refused("no location", func(r *batchpb.CreateJobRequest) { r.Parent = "projects/p" })
 }
 
 // TestDefaults: a job that leaves parallelism and tasks per machine out runs all its tasks at once, as many on a
@@ -141,7 +122,7 @@ func TestDefaults(t *testing.T) {
 		g := j.TaskGroups[0]
 		g.Parallelism, g.TaskCountPerNode = 0, 0
 		g.TaskSpec.ComputeResource = &batchpb.ComputeResource{CpuMilli: 4000}
-		j.AllocationPolicy.Location = &batchpb.AllocationPolicy_LocationPolicy{AllowedLocations: []string{"zones/us-central1-f"}}
+		locations("zones/us-central1-f")(j)
 	})
 	g := job.TaskGroups[0]
 	if g.Parallelism != 40 || g.TaskCountPerNode != 4 { // 16 CPUs, 4 for each task
@@ -175,7 +156,8 @@ func TestRewrite(t *testing.T) {
 
 // scriptRunnable is a runnable that runs a text as a script.
 func scriptRunnable(text string) *batchpb.Runnable {
-	return &batchpb.Runnable{Executable: &batchpb.Runnable_Script_{Script: &batchpb.Runnable_Script{Command: &batchpb.Runnable_Script_Text{Text: text}}}}
+	script := &batchpb.Runnable_Script{Command: &batchpb.Runnable_Script_Text{Text: text}}
+	return &batchpb.Runnable{Executable: &batchpb.Runnable_Script_{Script: script}}
 }
 
 // first changes a job: it puts scripts before its container.
@@ -206,7 +188,7 @@ func TestScriptsComeFirst(t *testing.T) {
 	job := w.create("scripts-1", "env", 2, func(j *batchpb.Job) {
 		first("#!/bin/sh\nset -e\necho one > "+testSSD+"/left-$BATCH_TASK_INDEX\n", "echo $(cat "+testSSD+
 			"/left-$BATCH_TASK_INDEX) two $PARTY $OWN; ls -d \"$SCRATCH\"")(j)
-		j.TaskGroups[0].TaskSpec.Runnables[1].Environment = &batchpb.Environment{Variables: map[string]string{"OWN": "mine"}}
+		j.TaskGroups[0].TaskSpec.Runnables[1].Environment = variables("OWN", "mine")
 	})
 	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
 	ssd := filepath.Join(w.dir, "machines", "scripts-1", "vm-0", "ssd")
@@ -250,8 +232,8 @@ func TestOnlyTheJobOpensItsVolumes(t *testing.T) {
 // containers is a fake, which notes what it is called for.
 func TestFailingScript(t *testing.T) {
 	w, notes := containers(t)
-	job := w.create("broken-1", "env", 1, first("echo no such disk >&2\nexit 7\n", "echo never"))
-	w.waitState(job.Name, batchpb.JobStatus_FAILED)
+	job := w.ends(batchpb.JobStatus_FAILED, "broken-1", "env", 1, first("echo no such disk >&2\nexit 7\n",
+		"echo never"))
 	texts := taskTexts(w.task(job.Name, 0))
 	if !strings.HasSuffix(texts[len(texts)-1],
 		"from RUNNING to FAILED on zones/us-central1-a/instances/I with exit code 7.") || len(texts) != 2 {
@@ -354,8 +336,7 @@ func TestRunnablesRefused(t *testing.T) {
 		"only a script": {func(j *batchpb.Job) { spec(j).Runnables = []*batchpb.Runnable{scriptRunnable("true")} },
 			codes.Unimplemented, "plain container"},
 		"script at the end": {func(j *batchpb.Job) {
-			spec(j).Runnables = append(spec(j).Runnables,
-				scriptRunnable("true"))
+			spec(j).Runnables = append(spec(j).Runnables, scriptRunnable("true"))
 		}, codes.Unimplemented, "plain container"},
 		"empty":       {first(""), codes.InvalidArgument, "empty"},
 		"zero":        {first("a\x00b"), codes.InvalidArgument, "zero byte"},
@@ -372,10 +353,10 @@ func TestRunnablesRefused(t *testing.T) {
 		"timeout": {before(func(r *batchpb.Runnable) { r.Timeout = durationpb.New(time.Second) }),
 			codes.Unimplemented, "background"},
 		"variable": {before(func(r *batchpb.Runnable) {
-			r.Environment = &batchpb.Environment{Variables: map[string]string{"A B": ""}}
+			r.Environment = variables("A B", "")
 		}), codes.InvalidArgument, "variable"},
 		"secret": {before(func(r *batchpb.Runnable) {
-			r.Environment = &batchpb.Environment{SecretVariables: map[string]string{"A": "projects/p/secrets/s/versions/1"}}
+			r.Environment = &batchpb.Environment{SecretVariables: map[string]string{"A": "projects/p/secrets/s"}}
 		}), codes.Unimplemented, "secret"},
 	} {
 		_, err := w.client.CreateJob(w.ctx, w.request("refused-1", "ok", 1, c.change))

@@ -174,10 +174,9 @@ func TestSettingsOfABucket(t *testing.T) {
 		}
 	}
 	w.mustPut("o", "x")
-	for _, c := range [][2]string{{http.MethodPatch, "/storage/v1/b/bucket"},
-		{http.MethodPatch, "/storage/v1/b/bucket/o/o"},
-		{http.MethodPost, "/storage/v1/b/bucket/o/c/compose"},
-		{http.MethodPost, "/storage/v1/b/bucket/o/o/rewriteTo/b/bucket/o/c"}} {
+	for _, c := range [][2]string{{http.MethodPatch, "/storage/v1/b/bucket"}, {http.MethodPatch,
+		"/storage/v1/b/bucket/o/o"}, {http.MethodPost, "/storage/v1/b/bucket/o/c/compose"}, {http.MethodPost,
+		"/storage/v1/b/bucket/o/o/rewriteTo/b/bucket/o/c"}} {
 		status, answer := w.do(c[0], c[1], nil, `{}`)
 		if status != 501 || !strings.Contains(answer, "localemu does not") {
 			t.Errorf("%s %s was answered with %d, expected 501: %s", c[0], c[1], status, answer)

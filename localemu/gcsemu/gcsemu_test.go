@@ -56,9 +56,7 @@ func start(t *testing.T, o Options) *world {
 // put writes an object and returns its generation.
 func (w *world) put(o *storage.ObjectHandle, data string) (int64, error) {
 	writer := o.NewWriter(w.ctx)
-	if _, err := io.WriteString(writer, data); err != nil {
-		w.Fatal(err)
-	}
+	must.Get(io.WriteString(writer, data))(w)
 	if err := writer.Close(); err != nil {
 		return 0, err
 	}
@@ -68,11 +66,7 @@ func (w *world) put(o *storage.ObjectHandle, data string) (int64, error) {
 // mustPut is put of an object by its name; an error fails the test.
 func (w *world) mustPut(name, data string) int64 {
 	w.Helper()
-	g, err := w.put(w.b.Object(name), data)
-	if err != nil {
-		w.Fatal(err)
-	}
-	return g
+	return must.Get(w.put(w.b.Object(name), data))(w)
 }
 
 // read returns the contents of an object.
@@ -157,25 +151,16 @@ func TestGenerationsAreUnique(t *testing.T) {
 // Location, that in place of the body, without the host. A Host in the header replaces the server's.
 func (w *world) do(method, path string, header http.Header, body string) (int, string) {
 	w.Helper()
-	r, err := http.NewRequestWithContext(w.ctx, method, "http://"+w.server.Addr()+path, strings.NewReader(body))
-	if err != nil {
-		w.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(w.ctx, method, "http://"+w.server.Addr()+path, strings.NewReader(body)))(w)
 	for k, v := range header {
 		r.Header[k] = v
 	}
 	if host := header.Get("Host"); host != "" {
 		r.Host = host
 	}
-	res, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		w.Fatal(err)
-	}
+	res := must.Get(http.DefaultTransport.RoundTrip(r))(w)
 	defer res.Body.Close()
-	data, err := io.ReadAll(res.Body)
-	if err != nil {
-		w.Fatal(err)
-	}
+	data := must.Get(io.ReadAll(res.Body))(w)
 	if location := res.Header.Get("Location"); location != "" {
 		return res.StatusCode, strings.TrimPrefix(location, "http://"+w.server.Addr())
 	}
