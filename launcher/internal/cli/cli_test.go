@@ -122,12 +122,12 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	w.refused(sweep.ExitUsage, `"@latst" is no sweep: give its id, or @latest`, "status", "@latst")
 
 	// A plan that cannot be read hides no other sweep.
-	must.Get(blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("broken").Plan(), []byte("{")))(t)
+	w.put("sweeps", sweep.Names("broken").Plan(), "{")
 	w.says(w.must("status"), "unreadable", string(id))
 	w.refused(sweep.ExitInput, "sweep broken:", "status", "broken")
 
 	// Nor does a conclusion that cannot be read.
-	must.Get(w.buckets["sweeps"].Put(t.Context(), sweep.Names(id).Conclusion(), blob.Any, strings.NewReader("{")))(t)
+	w.put("sweeps", sweep.Names(id).Conclusion(), "{")
 	if out := w.must("status"); strings.Count(out, "unreadable") != 2 {
 		t.Errorf("status with a damaged plan and a damaged conclusion: want both called unreadable\n%s", out)
 	}
@@ -233,7 +233,7 @@ func TestCancel(t *testing.T) {
 func TestLsShowsTheNewestFirst(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.spec()
-	must.Get(blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("a-broken").Plan(), []byte("{")))(t)
+	w.put("sweeps", sweep.Names("a-broken").Plan(), "{")
 	for _, id := range []string{"m-first", "z-second", "b-third"} {
 		w.must("sweep", file, "--id", id, "--no-wait")
 		w.now = w.now.Add(time.Hour)

@@ -186,9 +186,7 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 	text := string(datasettest.Table(datasettest.Options{Rows: 1200}))
 	text = strings.ReplaceAll(strings.Replace(text, ",age,", ",a\u202e\u200b\u009b,", 1), "site1", hostile)
 	w.file("clicks.csv", text)
-	spec := w.file("dataset.yaml",
-		"name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\ncategorical: [campaign_id, "+
-			"site]\nencodings: none\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n")
+	spec := w.file("dataset.yaml", clicksYAML+"categorical: [campaign_id, site]\nencodings: none\n")
 
 	// A task's account writes why its trials failed, and the aggregator why nothing won.
 	w.jobs.run = func(p *sweep.Plan) {
@@ -260,7 +258,7 @@ func TestLongValuesMakeNoLongErrors(t *testing.T) {
 	w := newStagedWorld(t)
 	w.register(1)
 	long := strings.Repeat("long_", 1000)
-	in := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50})))
+	in := w.rows(50)
 	for _, line := range [][]string{
 		{"plan", w.file("a.yaml", sweepYAML+long+": 1\n")},
 		{"plan", w.file("b.yaml", strings.Replace(sweepYAML, "auc", long, 1))},

@@ -229,70 +229,51 @@ func TestFitMakesItsFolder(t *testing.T) {
 	}
 }
 
-// TestAnEmptyLocalVariableIsUnset: an empty COPPICE_LOCAL names no folder: without a cloud, a command says which
-// variables are missing, as if it were not set, and not that there is no cloud in "".
-func TestAnEmptyLocalVariableIsUnset(t *testing.T) {
-	w := &Setup{World: program.World{Env: envconfig.MapLookuper(map[string]string{"COPPICE_LOCAL": ""})},
-		Local: func(string, []string) error { return nil }}
-	err := w.withCloud(t.Context(), func() error { return nil })
-	if err == nil || !strings.Contains(err.Error(), "COPPICE_PROJECT") {
-		t.Errorf("with an empty COPPICE_LOCAL: %v, want that COPPICE_PROJECT is named", err)
+// TestWithoutACloudItsVariablesAreNamed: an empty COPPICE_LOCAL names no folder, so that a command says which variables
+// are missing, and not that there is no cloud in "". fit --where batch says the same, and does not take a local cloud
+// instead.
+func TestWithoutACloudItsVariablesAreNamed(t *testing.T) {
+	for name, folder := range map[string]string{"a command": "", "fit": t.TempDir()} {
+		w := &Setup{World: program.World{Env: envconfig.MapLookuper(map[string]string{"COPPICE_LOCAL": folder})},
+			Local: func(string, []string) error { return nil }}
+		run := func(ctx context.Context) error { return w.withCloud(ctx, func() error { return nil }) }
+		if name == "fit" {
+			cmd := fitCommand(w)
+			cmd.SetArgs([]string{"t.csv", "--label", "y", "--where", "batch", "--name", "t"})
+			run = cmd.ExecuteContext
+		}
+		if err := run(t.Context()); err == nil || !strings.Contains(err.Error(), "COPPICE_PROJECT") {
+			t.Errorf("%s without a cloud: %v, want that COPPICE_PROJECT is named", name, err)
+		}
 	}
 }
 
-// TestFitInTheCloudNamesIt: fit --where batch without a cloud in the environment says which variables are missing, and
-// does not take a local cloud instead.
-func TestFitInTheCloudNamesIt(t *testing.T) {
-	w := &Setup{World: program.World{Env: envconfig.MapLookuper(map[string]string{"COPPICE_LOCAL": t.TempDir()})},
-		Local: func(string, []string) error { return nil }}
-	cmd := fitCommand(w)
-	cmd.SetArgs([]string{"t.csv", "--label", "y", "--where", "batch", "--name", "t"})
-	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "COPPICE_PROJECT") {
-		t.Errorf("fit --where batch without a cloud: %v, want that COPPICE_PROJECT is named", err)
-	}
-}
-
-// TestFitInTheCloudIsNamed: in the cloud fit wants --name, since a table's file name should not by accident become the
-// dataset and the model of the nights.
-func TestFitInTheCloudIsNamed(t *testing.T) {
-	w := newWorld(t)
-	w.refused(sweep.ExitUsage, "--where batch needs --name", "fit", w.file("t.csv", "a,y\n1,0\n"), "--label", "y",
-		"--where", "batch")
-}
-
-// TestFitsFolderIsNew: --out of a folder that exists is refused, and so is one whose path goes through a file: that is
-// not said to exist.
-func TestFitsFolderIsNew(t *testing.T) {
-	w := newWorld(t)
-	table := w.file("t.csv", "a,y\n1,0\n")
-	for out, says := range map[string]string{w.dir: "--out " + w.dir + " exists: give a new folder",
-		table + "/model": "not a directory"} {
-		w.refused(sweep.ExitUsage, says, "fit", table, "--label", "y", "--out", out)
-	}
-}
-
-// TestFitNamesTheTableInABucket: of several tables, the refusal to train here on one in a bucket names that one.
-func TestFitNamesTheTableInABucket(t *testing.T) {
-	w := newWorld(t)
-	w.refused(sweep.ExitUsage, "gs://b/new.csv: a table in a bucket is trained on in its cloud", "fit",
-		w.file("old.csv", "a,y\n1,0\n"), "gs://b/new.csv", "--label", "y")
-}
-
-// TestFitNamesTheFlag: a fault in the specs that fit makes is reported as one of the flag it came from, before anything
-// is staged: the bucket of datasets stays empty.
-func TestFitNamesTheFlag(t *testing.T) {
+// TestFitRefuses: what fit cannot do is said with what to use, before anything is staged: the bucket of datasets stays
+// empty. A fault in the specs that it makes is one of the flag that it came from. In the cloud it wants --name, since a
+// table's file name should not by accident become the dataset and the model of the nights; and it refuses the name of
+// a model that predicts another label, even one without a champion.
+func TestFitRefuses(t *testing.T) {
 	w := newWorld(t)
 	table := w.file("t.csv", "a,y\n"+strings.Repeat("1,0\n2,1\n3,0\n", 9))
-	for want, args := range map[string][]string{
-		"launcher: --metric: metric rmse is for regression": {"--metric", "rmse"},
-		"launcher: --metric: metric auc is for binary":      {"--metric", "auc", "--objective", "regression"},
-		"launcher: --drop y: it is the label":               {"--drop", "y"},
+	must.Get(registry.New(w.buckets["registry"]).Register(t.Context(), "other", "sweep-0", map[string][]byte{
+		scorer.FileDataset: []byte(`{"format":1,"name":"t","label":{"column":"z","kind":"binary"}}`)},
+		registry.Info{At: w.now, By: "test"}))(t)
+	const batch = "--where batch --name t "
+	for says, args := range map[string]string{
+		`the model "other" predicts z: give the model of y another name (--name)`: "--where batch --name other",
+
+		// Of several tables the one in a bucket is named.
+		"gs://b/new.csv: a table in a bucket is trained on in its cloud": "gs://b/new.csv",
+
+		"--where batch needs --name":                        "--where batch",
+		"--out " + w.dir + " exists: give a new folder":     "--out " + w.dir,
+		"not a directory":                                   "--out " + table + "/model",
+		"launcher: --metric: metric rmse is for regression": batch + "--metric rmse",
+		"launcher: --metric: metric auc is for binary":      batch + "--metric auc --objective regression",
+		"launcher: --drop y: it is the label":               batch + "--drop y",
 	} {
-		args = append([]string{"fit", table, "--label", "y", "--where", "batch", "--name", "t"}, args...)
-		w.refused(sweep.ExitUsage, want, args...)
-		for o, err := range w.buckets["datasets"].List(t.Context(), "") {
-			t.Errorf("%q: the bucket of datasets has %q (error %v), want nothing staged", args, o.Name, err)
-		}
+		w.refused(sweep.ExitUsage, says, append([]string{"fit", table, "--label", "y"}, strings.Fields(args)...)...)
+		w.empty("datasets")
 	}
 }
 
@@ -304,14 +285,4 @@ func TestServeOfNothing(t *testing.T) {
 		w.refused(sweep.ExitNotFound, "--model "+model+": registry: there is no", "serve", "--model", model, "--listen",
 			"127.0.0.1:0")
 	}
-}
-
-// TestFitOfAnotherLabel: fit refuses the name of a model that predicts another label, even one that has no champion.
-func TestFitOfAnotherLabel(t *testing.T) {
-	w := newWorld(t)
-	must.Get(registry.New(w.buckets["registry"]).Register(t.Context(), "t", "sweep-0", map[string][]byte{
-		scorer.FileDataset: []byte(`{"format":1,"name":"t","label":{"column":"z","kind":"binary"}}`)},
-		registry.Info{At: w.now, By: "test"}))(t)
-	w.refused(sweep.ExitUsage, `the model "t" predicts z: give the model of y another name (--name)`, "fit",
-		w.file("t.csv", "a,y\n"+strings.Repeat("1,0\n2,1\n", 9)), "--label", "y", "--where", "batch", "--name", "t")
 }

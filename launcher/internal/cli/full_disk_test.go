@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"coppice/internal/dataset/datasettest"
 	"coppice/internal/must"
 )
 
@@ -39,7 +38,7 @@ func TestFullDisk(t *testing.T) {
 	w.register(1)
 	w.jobs.run = w.concluded("winner")
 	w.must("sweep", w.spec(), "--id", "night-1")
-	in := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 700})))
+	in := w.rows(700)
 	dir := filepath.Join(w.dir, "outputs")
 	must.Do(t, os.Mkdir(dir, 0o755))
 

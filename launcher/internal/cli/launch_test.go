@@ -84,8 +84,7 @@ func TestANightThatNeverHadMachines(t *testing.T) {
 // in a slot is refused, and only one job is submitted.
 func TestSlotsOfTwoSweeps(t *testing.T) {
 	w := newStagedWorld(t)
-	w.must("stage", w.file("views.yaml", "name: views\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: "+
-		"{by: hash, key: user_id, train: 0.6, valid: 0.4}\n"))
+	w.must("stage", w.file("views.yaml", strings.Replace(clicksYAML, "name: clicks", "name: views", 1)))
 	w.must("sweep", w.spec(), "--schedule", "0 3 * * *", "--no-wait", "--json")
 	for _, c := range [][3]string{
 		{"model: ctr", "model: cvr",
@@ -298,7 +297,7 @@ func TestADamagedJobRecordKeepsNobodyFromCancelling(t *testing.T) {
 	w := newStagedWorld(t)
 	w.jobs.status = &engine.JobStatus{State: engine.Running, Began: true}
 	w.must("sweep", w.file("sweep.yaml", fallbackYAML), "--id", "x", "--no-wait")
-	must.Get(w.buckets["sweeps"].Put(t.Context(), sweep.Names("x").JobRecord(1), blob.Any, strings.NewReader("{")))(t)
+	w.put("sweeps", sweep.Names("x").JobRecord(1), "{")
 	w.must("leaderboard", "x") // which needs no job
 	w.refused(sweep.ExitInput, "jobs/1.json", "cancel", "x")
 	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.Names("x").Cancel()); err != nil {

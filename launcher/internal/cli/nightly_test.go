@@ -295,9 +295,7 @@ func TestBlockedNightIsTold(t *testing.T) {
 	w.listens(&heard, &fail)
 
 	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 1200})))
-	spec := w.file("dataset.yaml",
-		"name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: "+
-			"0.6, valid: 0.4}\ncontract: {rows: {min: 100000}}\n")
+	spec := w.file("dataset.yaml", clicksYAML+"contract: {rows: {min: 100000}}\n")
 	night := w.spec()
 
 	// A channel that fails does not change how the command ends.
@@ -364,9 +362,7 @@ func shellWords(t *testing.T, line string) []string {
 func TestStatusShowsTheNight(t *testing.T) {
 	w := newWorld(t)
 	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 1200})))
-	spec := w.file("dataset.yaml",
-		"name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: "+
-			"0.6, valid: 0.4}\ncontract: {rows: {min: 100000}}\n")
+	spec := w.file("dataset.yaml", clicksYAML+"contract: {rows: {min: 100000}}\n")
 	if code, _, said := w.run("stage", spec); code != sweep.ExitBlocked {
 		t.Fatalf("staging a small table ended with %d, want that of a blocked one: %s", code, said)
 	}

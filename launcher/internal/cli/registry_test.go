@@ -178,8 +178,7 @@ func TestVerify(t *testing.T) {
 			"%s%s", code, out, errOut)
 	}
 
-	must.Get(w.buckets["registry"].Put(t.Context(), "registry/ctr/versions/2/model.txt", blob.Any,
-		strings.NewReader("tree 9")))(t)
+	w.put("registry", "registry/ctr/versions/2/model.txt", "tree 9")
 	w.refused(sweep.ExitInput, "registry/ctr/versions/2/model.txt is damaged", "registry", "show", "ctr", "--verify")
 }
 
@@ -389,12 +388,6 @@ func names(files []dataset.FileInfo) (out []string) {
 	return out
 }
 
-// put writes an object, whether it exists or not.
-func (w *world) put(bucket, object, text string) {
-	w.t.Helper()
-	must.Get(w.buckets[bucket].Put(w.t.Context(), object, -1, strings.NewReader(text)))(w.t)
-}
-
 // version trains a model of so many trees, or up to g.limit, and registers it with its plan and result as the
 // aggregator does, as that of sweep night-i.
 func (g *grown) version(i, trees int) registry.Version {
@@ -496,8 +489,7 @@ func TestListAcrossNights(t *testing.T) {
 	}
 
 	// A version that cannot be read hides no other.
-	must.Get(w.buckets["registry"].Put(t.Context(), "registry/ctr/versions/1/version.json", blob.Any,
-		strings.NewReader("cut off")))(t)
+	w.put("registry", "registry/ctr/versions/1/version.json", "cut off")
 	code, out, errOut := w.run("registry", "list", "ctr")
 	if code != sweep.ExitInput || !strings.Contains(out, "2026-11-19") ||
 		!strings.Contains(errOut, "registry/ctr/versions/1/version.json is damaged") {

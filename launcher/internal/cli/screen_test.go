@@ -247,9 +247,8 @@ func TestTried(t *testing.T) {
 // configurations that are open.
 func TestTriedOfFolds(t *testing.T) {
 	w := newStagedWorld(t)
-	w.must("stage", w.file("dataset.yaml", "name: plain\nsource: clicks.csv\nlabel: is_click\ndrop: "+
-		"[revenue]\ncategorical: [campaign_id]\nencodings: none\nsplit: {by: hash, key: user_id, train: 0.6, valid: "+
-		"0.4}\n"))
+	w.must("stage", w.file("dataset.yaml", strings.Replace(clicksYAML, "name: clicks", "name: plain", 1)+
+		"categorical: [campaign_id]\nencodings: none\n"))
 	file := w.file("sweep.yaml", strings.NewReplacer("search: {random: {num_leaves: {log_int: [4, 40]}}}",
 		"search: {method: gp, fixed: [{}], random: {num_leaves: {log_int: [4, 40]}}}",
 		"dataset: clicks", "dataset: plain\nvalidate: {kfold: 4}").Replace(sweepYAML))

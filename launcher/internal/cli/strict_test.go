@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"coppice/internal/blob"
-	"coppice/internal/dataset/datasettest"
 	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -102,7 +101,7 @@ func TestFlagsGivenNothing(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	w.register(1)
-	night, in := w.spec(), w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50})))
+	night, in := w.spec(), w.rows(50)
 	predict := []string{"predict", "--model", "ctr", "--in", in, "--out", filepath.Join(w.dir, "o.csv")}
 	for says, line := range map[string][]string{
 		"--delimiter is empty": append(predict, "--delimiter", ""), "--quote is empty": append(predict, "--quote="),
@@ -161,7 +160,7 @@ func TestOnlyFilesAreReplaced(t *testing.T) {
 	w.staged()
 	w.register(1)
 	w.must("sweep", w.spec(), "--id", "night-1", "--no-wait")
-	in := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50})))
+	in := w.rows(50)
 	folder, pipe, loop := filepath.Join(w.dir, "folder.csv"), filepath.Join(w.dir, "pipe.csv"),
 		filepath.Join(w.dir, "loop.csv")
 	for _, err := range []error{os.Mkdir(folder, 0o700), syscall.Mkfifo(pipe, 0o600), os.Symlink(loop, loop)} {
@@ -191,7 +190,7 @@ func TestOnlyFilesAreReplaced(t *testing.T) {
 func TestADamagedCalibratorIsInput(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
-	in, out := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50}))), filepath.Join(w.dir, "o.csv")
+	in, out := w.rows(50), filepath.Join(w.dir, "o.csv")
 	w.addFile(scorer.FileCalibrator, []byte(`{"format":1,"method":"platt"`))
 	w.refused(sweep.ExitInput, "calibrator", "predict", "--model", "ctr", "--in", in, "--out", out)
 }

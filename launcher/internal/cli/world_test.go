@@ -207,6 +207,18 @@ func (w *world) file(name, text string) string {
 	return path
 }
 
+// rows writes a table of so many clicks, and returns its path.
+func (w *world) rows(n int) string {
+	w.t.Helper()
+	return w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: n})))
+}
+
+// put writes an object, whether it exists or not.
+func (w *world) put(bucket, object, text string) {
+	w.t.Helper()
+	must.Get(w.buckets[bucket].Put(w.t.Context(), object, blob.Any, strings.NewReader(text)))(w.t)
+}
+
 // plan reads a sweep's plan from the bucket.
 func (w *world) plan(id sweep.ID) *sweep.Plan {
 	w.t.Helper()
@@ -246,14 +258,15 @@ final: {rows: train}
 var fallbackYAML = strings.Replace(sweepYAML, "threads_per_task: 1}",
 	"threads_per_task: 1, spot: true, wait: 2m, fallback: [{spot: false}]}", 1)
 
+// clicksYAML is the spec of a dataset of clicks.csv.
+const clicksYAML = "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\n" +
+	"split: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n"
+
 // staged stages the dataset clicks, of 1,200 rows, with the command itself, and returns what that printed.
 func (w *world) staged() string {
 	w.t.Helper()
 	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 1200})))
-	spec := w.file("dataset.yaml",
-		"name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\ncategorical: [campaign_id]\nsplit: "+
-			"{by: hash, key: user_id, train: 0.6, valid: 0.4}\n")
-	return w.must("stage", spec)
+	return w.must("stage", w.file("dataset.yaml", clicksYAML+"categorical: [campaign_id]\n"))
 }
 
 // newStagedWorld is a world with that dataset.
