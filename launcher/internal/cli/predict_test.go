@@ -396,14 +396,7 @@ func (g *grown) withReference() {
 		kept.Targets.Label = append(kept.Targets.Label, all.Label[row])
 	}
 	text := must.Get(kept.Encode())(g.t)
-
-	r := registry.New(g.buckets["registry"])
-	v := must.Get(r.Get(g.t.Context(), "ctr", "1"))(g.t)
-	files := map[string][]byte{scorer.FileReference: text}
-	for _, f := range v.Files {
-		files[f.Name] = must.Get(r.ReadFile(g.t.Context(), v, f.Name))(g.t)
-	}
-	must.Get(r.Register(g.t.Context(), "ctr", "with-reference", files, v.Info))(g.t)
+	g.changed(scorer.FileReference, func(string) string { return string(text) })
 }
 
 // explainedWorld has ctr@2, a version with the sampled rows of its test split.

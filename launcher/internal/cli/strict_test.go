@@ -8,9 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"coppice/internal/blob"
 	"coppice/internal/must"
-	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 )
@@ -189,21 +187,7 @@ func TestOnlyFilesAreReplaced(t *testing.T) {
 // unexpected error.
 func TestADamagedCalibratorIsInput(t *testing.T) {
 	w := newWorld(t)
-	w.register(1)
-	in, out := w.rows(50), filepath.Join(w.dir, "o.csv")
-	w.addFile(scorer.FileCalibrator, []byte(`{"format":1,"method":"platt"`))
-	w.refused(sweep.ExitInput, "calibrator", "predict", "--model", "ctr", "--in", in, "--out", out)
-}
-
-// addFile registers one more version of ctr: version 1's model, features and levels, and the file name.
-func (w *world) addFile(name string, data []byte) {
-	w.t.Helper()
-	files := map[string][]byte{name: data}
-	for _, other := range []string{scorer.FileModel, scorer.FileFeatures, scorer.FileLevels} {
-		text, _ := must.Get2(blob.ReadAll(w.t.Context(), w.buckets["registry"], "registry/ctr/versions/1/"+other,
-			1<<30))(w.t)
-		files[other] = text
-	}
-	must.Get(registry.New(w.buckets["registry"]).Register(w.t.Context(), "ctr", "another", files,
-		registry.Info{At: w.now, By: "test"}))(w.t)
+	w.grow(2).changed(scorer.FileCalibrator, func(string) string { return `{"format":1,"method":"platt"` })
+	w.refused(sweep.ExitInput, "calibrator", "predict", "--model", "ctr@2", "--in", w.rows(50), "--out",
+		filepath.Join(w.dir, "o.csv"))
 }
