@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -72,11 +73,9 @@ func hostileRequests(maxBytes int) []hostile {
 
 	// A value that no column can have, and texts that are damaged.
 	for _, value := range []string{"NaN", "Infinity", "-Infinity", "nan", "+1", "01", "1.", ".5", "1e", "1e+", "0x10",
-		"1_000",
-		"--1", "- 1", "tru", "True", "nul", "NULL", "undefined", "'a'", `"a`, `"\x"`, `"\u12"`, `"\ud800"`, `"\udc00x"`,
-		`"\u0000"`, "\"\x00\"", "\"\n\"", "\"\t\"", "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", `{"a":1}`, `[1]`,
-		`[]`, `{}`,
-		`"x"`, `"1,5"`, `"12 34"`, `"0x1F"`, "1 2", "", "true false", `"1""2"`} {
+		"1_000", "--1", "- 1", "tru", "True", "nul", "NULL", "undefined", "'a'", `"a`, `"\x"`, `"\u12"`, `"\ud800"`,
+		`"\udc00x"`, `"\u0000"`, "\"\x00\"", "\"\n\"", "\"\t\"", "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"",
+		`{"a":1}`, `[1]`, `[]`, `{}`, `"x"`, `"1,5"`, `"12 34"`, `"0x1F"`, "1 2", "", "true false", `"1""2"`} {
 		row := strings.Replace(goodRow, `"n1":1`, `"n1":`+value, 1)
 		body(`{"instances":[` + row + `]}`)
 		body(`{"instances":[` + goodRow + `,` + row + `]}`)
@@ -84,8 +83,7 @@ func hostileRequests(maxBytes int) []hostile {
 
 	// Keys.
 	for _, key := range []string{`"n1":1,"n1":1`, `"n1":1,"n1":2`, `"n\u0031":1,"n1":2`, `"x":1,"x":2`, `"N1":1`,
-		`"n1 ":1`,
-		`" n1":1`, `"":1,"":2`, `"n1\u0000":1`, `"__proto__":1,"__proto__":1`, `"n1.":1`} {
+		`"n1 ":1`, `" n1":1`, `"":1,"":2`, `"n1\u0000":1`, `"__proto__":1,"__proto__":1`, `"n1.":1`} {
 		body(`{"instances":[` + strings.Replace(goodRow, `"n1":1`, key, 1) + `]}`)
 	}
 
@@ -108,9 +106,8 @@ func hostileRequests(maxBytes int) []hostile {
 	// Media types and encodings.
 	good := `{"instances":[` + goodRow + `]}`
 	for _, kind := range []string{"text/plain", "application/xml", "multipart/form-data",
-		"application/x-www-form-urlencoded",
-		"application/octet-stream", "application/json; charset", "text", "*/*", "application/grpc",
-		"application/vnd.apache.arrow.stream"} {
+		"application/x-www-form-urlencoded", "application/octet-stream", "application/json; charset", "text", "*/*",
+		"application/grpc", "application/vnd.apache.arrow.stream"} {
 		bad("media type "+kind, request("/predict", kind, good), http.StatusUnsupportedMediaType)
 	}
 	for _, encoding := range []string{"gzip", "deflate", "br", "zstd", "gzip, gzip", "x"} {
@@ -120,12 +117,11 @@ func hostileRequests(maxBytes int) []hostile {
 
 	// CSV and lines.
 	header := "i0,i1,i2,n0,n1,n2,n3\n"
-	for _, text := range []string{"", "\n", header, header + "\n\n", header + "a,a,a,1,x,1,1\n",
-		header + "a,a,a,1,1,1\n",
-		header + "a,a,a,1,1,1,1,1\n", header + "a,\"a,a,1,1,1,1\n", header + "a,a\"a,a,1,1,1,1\n", "i0,i0\n1,1\n",
-		"a,b\n1,2\n", header + strings.Repeat("a,a,a,1,1,1,1\n", 101), "\x1f\x8b\x08", "\x28\xb5\x2f\xfd", "PAR1",
-		"ARROW1\x00\x00",
-		header + "\xff,a,a,1,1,1,1\n", "\xff\xfei\x000\x00", header + "a\x00,a,a,1,1,1,1\n"} {
+	for _, text := range []string{"", "\n", header, header + "\n\n", header + "a,a,a,1,x,1,1\n", header +
+		"a,a,a,1,1,1\n", header + "a,a,a,1,1,1,1,1\n", header + "a,\"a,a,1,1,1,1\n", header + "a,a\"a,a,1,1,1,1\n",
+		"i0,i0\n1,1\n", "a,b\n1,2\n", header + strings.Repeat("a,a,a,1,1,1,1\n", 101), "\x1f\x8b\x08",
+		"\x28\xb5\x2f\xfd", "PAR1", "ARROW1\x00\x00", header + "\xff,a,a,1,1,1,1\n", "\xff\xfei\x000\x00", header +
+			"a\x00,a,a,1,1,1,1\n"} {
 		bad(fmt.Sprintf("CSV %.60q", text), request("/predict", "text/csv", text))
 	}
 	for _, text := range []string{"", "{}", "[" + goodRow + "]", goodRow + goodRow, goodRow + "\n{", "{\"other\":1}\n",
@@ -172,10 +168,8 @@ func hostileRequests(maxBytes int) []hostile {
 // TestHostileRequests: each hostile request is refused with a fitting status and a reason. Afterwards no request is
 // open, no memory is held, and a good request is answered.
 func TestHostileRequests(t *testing.T) {
-	reg, store := newRegistry()
-	register(t, reg, "one", filesOf(t, 1))
 	const maxBytes = 256 << 10
-	s := start(t, store, func(c *serve.Config) {
+	s := serving(t, filesOf(t, 1), func(c *serve.Config) {
 		c.MaxBytes, c.MaxRows, c.Timeout = maxBytes, 100, 2*time.Second
 	})
 	all := hostileRequests(maxBytes)
@@ -195,11 +189,7 @@ func TestHostileRequests(t *testing.T) {
 		}
 		text, _ := io.ReadAll(io.LimitReader(r.Body, 4096))
 		c.Close()
-		right := false
-		for _, status := range h.status {
-			right = right || r.StatusCode == status
-		}
-		if !right || len(bytes.TrimSpace(text)) == 0 && r.StatusCode < 404 {
+		if !slices.Contains(h.status, r.StatusCode) || len(bytes.TrimSpace(text)) == 0 && r.StatusCode < 404 {
 			t.Errorf("%s: got status %d and %.200q, want one of %v and why", h.name, r.StatusCode, text, h.status)
 		}
 		if r.Header.Get("Coppice-Version") != "" {
@@ -227,9 +217,10 @@ func slow(tb testing.TB, s *served) net.Conn {
 // largest requests, here 2 of 160 KiB, which is five times 64 KiB. So four slow senders and a small request (16 KiB)
 // fit, and a fifth slow one is refused.
 func TestSlowSenders(t *testing.T) {
-	reg, store := newRegistry()
-	register(t, reg, "one", filesOf(t, 1))
-	s := start(t, store, func(c *serve.Config) { c.MaxQueue, c.MaxBytes, c.Timeout = 2, 160<<10, time.Minute })
+	s := serving(t, filesOf(t, 1), func(c *serve.Config) {
+		c.MaxQueue, c.MaxBytes, c.Timeout = 2, 160<<10,
+			time.Minute
+	})
 	body := []byte(`{"instances":[` + goodRow + `]}`)
 	var all []net.Conn
 	for n := range int64(4) {
@@ -255,9 +246,7 @@ func TestSlowSenders(t *testing.T) {
 // columns. So a request within the limits of bytes and rows is refused if its cells would exceed the limit of bytes:
 // 501 rows have some 1,600 of 2,000 bytes, but at least 3,507 cells, as the model has seven columns.
 func TestNullsThatWereNotSent(t *testing.T) {
-	reg, store := newRegistry()
-	register(t, reg, "one", filesOf(t, 1))
-	s := start(t, store, func(c *serve.Config) { c.MaxBytes = 2000 })
+	s := serving(t, filesOf(t, 1), func(c *serve.Config) { c.MaxBytes = 2000 })
 	body := []byte(`{"instances":[` + goodRow + strings.Repeat(",{}", 500) + `]}`)
 	status, _, text := post(t, s.url+"/predict", "application/json", body)
 	if status != http.StatusBadRequest || !strings.Contains(string(text), "more than") {
@@ -272,17 +261,15 @@ var kinds = shape{ids: 2, numbers: 3, rows: 2000, trees: 8, leaves: 7,
 // TestAnswersOfClassesAreThoseOfPredict: with a model of three classes, rows of CSV get the bytes that `launcher
 // predict` writes. Rows of JSON get objects with the same columns and values.
 func TestAnswersOfClassesAreThoseOfPredict(t *testing.T) {
-	reg, store := newRegistry()
 	files := kinds.trained(t, 1)
 	if !bytes.Contains(files[scorer.FileFeatures], []byte(`"class":3`)) {
 		t.Fatalf("want a model with ids' rates of class 3: %.2000s", files[scorer.FileFeatures])
 	}
-	v := register(t, reg, "one", files)
-	s := start(t, store, nil)
+	s := serving(t, files, nil)
 	names := kinds.names()
 	for _, n := range []int{1, 70, 300} {
 		rows := someRows(kinds, n, uint64(n))
-		text := written(t, reg, v, names, rows)
+		text := written(t, s.reg, s.one, names, rows)
 		want, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 		if err != nil || len(want) != n+1 || len(want[0]) != 1+len(kinds.classes) {
 			t.Fatalf("launcher predict wrote %.200s (%v); want %d rows of a class and its %d probabilities", text, err,
@@ -307,7 +294,7 @@ func TestAnswersOfClassesAreThoseOfPredict(t *testing.T) {
 			for c, name := range want[0] {
 				var value any = want[r+1][c] // the class; the columns after it are numbers
 				if c > 0 {
-					value = number(t, want[r+1][c])
+					value = must.Get(strconv.ParseFloat(want[r+1][c], 64))(t)
 				}
 				if row[name] != value {
 					t.Fatalf("%d rows of JSON: row %d is %v; want %s %v", n, r, row, name, value)
@@ -315,16 +302,6 @@ func TestAnswersOfClassesAreThoseOfPredict(t *testing.T) {
 			}
 		}
 	}
-}
-
-// number reads a probability that the server wrote.
-func number(tb testing.TB, text string) float64 {
-	tb.Helper()
-	x, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		tb.Fatalf("got %q, want a probability", text)
-	}
-	return x
 }
 
 // TestClassesAreMeasured: with several classes, the measured prediction of a row is the probability of its likeliest
@@ -352,9 +329,7 @@ func page(tb testing.TB, url string) string {
 // row, has no more bytes than a request may have: here 8 KiB. A row of these three classes takes at most 208 bytes of
 // JSON, so 39 rows are answered: of requests of 10, 20 and so on, the largest is one of 30.
 func TestRowsOfManyClassesAreBounded(t *testing.T) {
-	reg, store := newRegistry()
-	register(t, reg, "one", kinds.trained(t, 1))
-	s := start(t, store, func(c *serve.Config) { c.MaxBytes = 8 << 10 })
+	s := serving(t, kinds.trained(t, 1), func(c *serve.Config) { c.MaxBytes = 8 << 10 })
 	most := 0
 	for n := 10; n <= 60; n += 10 {
 		status, _, got := post(t, s.url+"/predict", "text/csv", csvOf(kinds.names(), someRows(kinds, n, 1)))

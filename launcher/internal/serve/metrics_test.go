@@ -147,8 +147,8 @@ func TestColumnsAreMeasured(t *testing.T) {
 		share, there := got["coppice_serve_column_heldout_unseen_ratio"+of]
 		if _, counted := got["coppice_serve_column_unseen_total"+of]; there != c.IDs || counted != c.IDs ||
 			share != float64(c.Unseen)/float64(usual.Rows) {
-			t.Errorf("%s: %v of the held-out rows are unseen (%v, %v), want %d of %d, of ids only", c.Column, share, there,
-				counted, c.Unseen, usual.Rows)
+			t.Errorf("%s: %v of the held-out rows are unseen (%v, %v), want %d of %d, of ids only", c.Column, share,
+				there, counted, c.Unseen, usual.Rows)
 		}
 	}
 
@@ -156,7 +156,8 @@ func TestColumnsAreMeasured(t *testing.T) {
 	labels := regexp.MustCompile(`(\w+)="`)
 	for name := range got {
 		for _, label := range labels.FindAllStringSubmatch(name, -1) {
-			if strings.HasPrefix(name, "coppice_serve_") && !slices.Contains([]string{"column", "status", "le"}, label[1]) {
+			if strings.HasPrefix(name, "coppice_serve_") && !slices.Contains([]string{"column", "status", "le"},
+				label[1]) {
 				t.Errorf("%s has the label %s, want only column, status and le", name, label[1])
 			}
 		}
@@ -172,8 +173,8 @@ func TestOfManyColumnsSomeAreNamed(t *testing.T) {
 	defer telemetry.Close(t.Context())
 	in := &cell.Inputs{Rows: 10}
 	for i := range 500 {
-		in.Columns = append(in.Columns, cell.InputCount{Column: fmt.Sprintf("c%03d", i), Missing: int64(i % 2), IDs: true,
-			Unseen: 3})
+		in.Columns = append(in.Columns, cell.InputCount{Column: fmt.Sprintf("c%03d", i), Missing: int64(i % 2),
+			IDs: true, Unseen: 3})
 	}
 	in.Columns[7].Column = "other"
 	usual := *in

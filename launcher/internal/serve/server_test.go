@@ -52,6 +52,7 @@ type served struct {
 	url string
 	l   net.Listener
 	reg *registry.Registry
+	one registry.Version // that of serving
 	log *lockedBuffer
 	end func() error // tells it to end, and waits
 }
@@ -80,6 +81,16 @@ func start(tb testing.TB, store blob.Store, change func(*serve.Config)) *served 
 	tb.Helper()
 	s := starting(tb, store, change)
 	until(tb, "the server is ready", s.Ready)
+	return s
+}
+
+// serving is start of a registry with one version, of these files.
+func serving(tb testing.TB, files map[string][]byte, change func(*serve.Config)) *served {
+	tb.Helper()
+	reg, store := newRegistry()
+	one := register(tb, reg, "one", files)
+	s := start(tb, store, change)
+	s.one = one
 	return s
 }
 
@@ -139,6 +150,23 @@ func post(tb testing.TB, url, kind string, body []byte, headers ...string) (int,
 	defer a.Body.Close()
 	text := must.Get(io.ReadAll(a.Body))(tb)
 	return a.StatusCode, a.Header, text
+}
+
+// ask sends a request of JSON, or of another kind with answers of JSON, and decodes the answer.
+func (s *served) ask(tb testing.TB, kind string, body []byte) (status int, a answer, text []byte) {
+	tb.Helper()
+	status, _, text = post(tb, s.url+"/predict", kind, body)
+	must.Do(tb, json.Unmarshal(text, &a))
+	return status, a, text
+}
+
+// get answers a GET of a path, whose body is not read.
+func (s *served) get(tb testing.TB, path string) *http.Response {
+	tb.Helper()
+	r, err := http.Get(s.url + path)
+	must.Do(tb, err)
+	r.Body.Close()
+	return r
 }
 
 // instancesOf returns the rows as a JSON request. An empty cell is null. Two of three cells of numbers are JSON
@@ -219,11 +247,7 @@ func numbersOf(tb testing.TB, text []byte) []float64 {
 	tb.Helper()
 	var out []float64
 	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
-		x, err := strconv.ParseFloat(line, 64)
-		if err != nil {
-			tb.Fatalf("got the line %q, want a prediction", line)
-		}
-		out = append(out, x)
+		out = append(out, must.Get(strconv.ParseFloat(line, 64))(tb))
 	}
 	return out
 }
@@ -252,9 +276,8 @@ func sameBits(a, b []float64) bool {
 // TestAnswersAreThoseOfPredict: rows sent as JSON, as lines of JSON and as CSV get predictions with the same bits as
 // those of `launcher predict`, and the answer names the version. Rows have unknown, missing and oddly written values.
 func TestAnswersAreThoseOfPredict(t *testing.T) {
-	reg, store := newRegistry()
-	v := register(t, reg, "one", filesOf(t, 1))
-	s := start(t, store, nil)
+	s := serving(t, filesOf(t, 1), nil)
+	reg, v := s.reg, s.one
 	names := small.names()
 	for _, n := range []int{1, 2, 5, 50, 300} {
 		rows := someRows(small, n, uint64(n))
@@ -298,9 +321,7 @@ func toBytes(in []json.RawMessage) [][]byte {
 // text for a number gets 400, and an error in the words of `launcher predict`. The columns are i0 to i2, of ids, and n0
 // to n3, of numbers.
 func TestWordsAreThoseOfPredict(t *testing.T) {
-	reg, store := newRegistry()
-	register(t, reg, "one", filesOf(t, 1))
-	s := start(t, store, nil)
+	s := serving(t, filesOf(t, 1), nil)
 	for body, want := range map[string]string{
 		`{"instances":[{}]}`:                        "no row has a key that is needed (the columns are: ",
 		`{"instances":[{"other":1,"another":"a"}]}`: `column "other": no such column (the columns are: `,
@@ -313,10 +334,8 @@ func TestWordsAreThoseOfPredict(t *testing.T) {
 		`{"instances":[{"i0":"a","i0":"b","i1":"a","i2":"a","n0":1,"n2":1,"n3":1}]}`:     "this key twice",
 		`{"instances":[{"other":"a","i1":"a","other":"a","n0":1,"n1":1,"n2":1,"n3":1}]}`: "this key twice",
 	} {
-		status, _, text := post(t, s.url+"/predict", "application/json", []byte(body))
-		var a answer
-		if err := json.Unmarshal(text, &a); err != nil || status != http.StatusBadRequest || !strings.Contains(a.Error,
-			want) {
+		status, a, text := s.ask(t, "application/json", []byte(body))
+		if status != http.StatusBadRequest || !strings.Contains(a.Error, want) {
 			t.Errorf("%s: got status %d, %s; want 400 and ... %s ...", body, status, text, want)
 		}
 	}
@@ -325,18 +344,15 @@ func TestWordsAreThoseOfPredict(t *testing.T) {
 // TestKeysThatAreLeftOut: a key that all rows of JSON leave out is null in them, for requests as for `launcher
 // predict`. If more than half of the columns are left out, the log says so once for the version.
 func TestKeysThatAreLeftOut(t *testing.T) {
-	reg, store := newRegistry()
-	v := register(t, reg, "one", filesOf(t, 1))
-	s := start(t, store, nil)
+	s := serving(t, filesOf(t, 1), nil)
+	reg, v := s.reg, s.one
 	names := small.names()
 	want := predicted(t, reg, v, names, [][]string{{"id1", "", "id2", "1", "2", "3", ""}})
 	row := `{"i0":"id1","i2":"id2","n0":1,"n1":2,"n2":3}`
 	for kind, body := range map[string]string{"application/json": `{"instances":[` + row + `]}`,
 		"application/x-ndjson": row} {
-		status, _, text := post(t, s.url+"/predict", kind, []byte(body))
-		var got answer
-		err := json.Unmarshal(text, &got)
-		if err != nil || status != http.StatusOK || !sameBits(got.Predictions, want) {
+		status, got, text := s.ask(t, kind, []byte(body))
+		if status != http.StatusOK || !sameBits(got.Predictions, want) {
 			t.Errorf("%s: got status %d, %s; expected %v as for nulls", kind, status, text, want)
 		}
 	}
@@ -345,12 +361,9 @@ func TestKeysThatAreLeftOut(t *testing.T) {
 	}
 
 	for range 2 {
-		body := []byte(`{"instances":[{"n0":1,"unneeded":2}]}`)
-		status, _, text := post(t, s.url+"/predict", "application/json", body)
+		status, got, text := s.ask(t, "application/json", []byte(`{"instances":[{"n0":1,"unneeded":2}]}`))
 		want := predicted(t, reg, v, names, [][]string{{"", "", "", "1", "", "", ""}})
-		var got answer
-		err := json.Unmarshal(text, &got)
-		if err != nil || status != http.StatusOK || !sameBits(got.Predictions, want) {
+		if status != http.StatusOK || !sameBits(got.Predictions, want) {
 			t.Errorf("6 of 7 columns left out: got status %d, %s; want %v as for nulls", status, text, want)
 		}
 	}
@@ -362,9 +375,7 @@ func TestKeysThatAreLeftOut(t *testing.T) {
 // TestDrain: a server that is told to end while a request is arriving is no longer ready, answers that request, and
 // ends without an error.
 func TestDrain(t *testing.T) {
-	reg, store := newRegistry()
-	register(t, reg, "one", filesOf(t, 1))
-	s := start(t, store, nil)
+	s := serving(t, filesOf(t, 1), nil)
 	body := instancesOf(small.names(), someRows(small, 50, 1))
 	c := must.Get(net.Dial("tcp", strings.TrimPrefix(s.url, "http://")))(t)
 	defer c.Close()
@@ -389,19 +400,14 @@ func TestDrain(t *testing.T) {
 // TestGrace: a server that is told to end says at once that it is not ready, and still answers requests for the time of
 // grace (here an hour), each of which closes its connection.
 func TestGrace(t *testing.T) {
-	reg, store := newRegistry()
-	register(t, reg, "one", filesOf(t, 1))
-	s := start(t, store, func(c *serve.Config) { c.Grace = time.Hour })
+	s := serving(t, filesOf(t, 1), func(c *serve.Config) { c.Grace = time.Hour })
 	ended := make(chan error, 1)
 	go func() { ended <- s.end() }()
 	until(t, "the server is not ready", func() bool { return !s.Ready() })
-	r, err := http.Get(s.url + "/readyz")
-	must.Do(t, err)
-	r.Body.Close()
-	if r.StatusCode != http.StatusServiceUnavailable {
+	if r := s.get(t, "/readyz"); r.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("/readyz: got %s within the time of grace, want 503", r.Status)
 	}
-	r, err = http.Post(s.url+"/predict", "application/json", bytes.NewReader(instancesOf(small.names(),
+	r, err := http.Post(s.url+"/predict", "application/json", bytes.NewReader(instancesOf(small.names(),
 		someRows(small, 5, 1))))
 	must.Do(t, err)
 	r.Body.Close()
@@ -434,9 +440,7 @@ func (denied) HTTPStatus() int { return http.StatusUnauthorized }
 // TestCallersAreVerified: over HTTP/1.1 and unencrypted HTTP/2, only requests with a good token get predictions and the
 // status. Everybody gets /readyz and /healthz.
 func TestCallersAreVerified(t *testing.T) {
-	reg, store := newRegistry()
-	register(t, reg, "one", filesOf(t, 1))
-	s := start(t, store, func(c *serve.Config) { c.Callers = verified{} })
+	s := serving(t, filesOf(t, 1), func(c *serve.Config) { c.Callers = verified{} })
 	body := string(instancesOf(small.names(), someRows(small, 1, 1)))
 	for _, major := range []int{1, 2} {
 		transport := &http.Transport{Protocols: &http.Protocols{}}
@@ -476,10 +480,7 @@ func TestBeforeAVersion(t *testing.T) {
 	_, store := newRegistry()
 	s := starting(t, store, nil)
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503} {
-		a, err := http.Get(s.url + path)
-		must.Do(t, err)
-		a.Body.Close()
-		if a.StatusCode != want {
+		if a := s.get(t, path); a.StatusCode != want {
 			t.Errorf("%s: got %s, want %d", path, a.Status, want)
 		}
 	}
