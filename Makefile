@@ -137,7 +137,7 @@ RACE_TESTS := TestAggregatorsOverAFoulStore TestANewAggregatorRecallsWeeksOfSwee
   TestTwentyTasksOnTwoMachines TestCancelWhileRunning TestLostMachine TestFaultsAfterATime TestNotifications \
   TestMeasureStops TestFirstNight \
   TestSwapsUnderLoad TestDrain TestGrace TestFullQueue \
-  TestConcurrentRegister TestConcurrentOtherBytes TestConcurrentMoves \
+  TestConcurrentRegister \
   TestStagingsSideBySide TestSameBytesWhateverTheProcessors TestStandingStill TestLostAnswersAreSettled \
   TestGenerationsAreUnique TestLongUploadSpills TestFaults \
   TestUp TestSignalEndsCommandAndLeavesNothing \
