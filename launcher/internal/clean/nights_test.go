@@ -153,8 +153,7 @@ func (e *estate) must(err error) {
 // write writes an object, which is reported with the stated size; 0 for its own.
 func (e *estate) write(s *dated, name string, data string, size int64) {
 	e.t.Helper()
-	_, err := s.Put(e.t.Context(), name, blob.Any, strings.NewReader(data))
-	e.must(err)
+	must.Get(s.Put(e.t.Context(), name, blob.Any, strings.NewReader(data)))(e.t)
 	s.sizes[name] = size
 }
 
@@ -204,17 +203,16 @@ func (e *estate) night(n int, promote, open bool) {
 		e.must(err)
 	}
 	s := sweepstore.New(e.sweeps, id)
-	_, err = s.CreatePlan(ctx, p)
-	e.must(err)
+	must.Get(s.CreatePlan(ctx, p))(e.t)
 	if open {
 		return
 	}
 
 	// Register its winner, and conclude it. Nothing here reads the outcome, only that there is a conclusion.
-	v, err := e.r.Register(ctx, "ctr", string(id), map[string][]byte{"model.txt": []byte(id)}, registry.Info{At: e.now,
+	v := must.Get(e.r.Register(ctx, "ctr", string(id), map[string][]byte{"model.txt": []byte(id)}, registry.Info{
+		At:     e.now,
 		By:     "aggregator",
-		Labels: map[string]string{"sweep": string(id), "trial": strconv.Itoa(n % trials), "dataset": ref}})
-	e.must(err)
+		Labels: map[string]string{"sweep": string(id), "trial": strconv.Itoa(n % trials), "dataset": ref}}))(e.t)
 	e.refs = append(e.refs, ref)
 	if promote {
 		_, err := e.r.Promote(ctx, "ctr", v.Number, registry.Expect{Any: true}, e.act())
@@ -224,9 +222,8 @@ func (e *estate) night(n int, promote, open bool) {
 	if len(e.promoted) > 0 {
 		e.live[n] = e.promoted[len(e.promoted)-1]
 	}
-	_, err = s.CreateConclusion(ctx, sweep.Conclusion{Format: 1, Sweep: id, Outcome: sweep.OutcomeNoWinner, Reason: "x",
-		At: e.now})
-	e.must(err)
+	must.Get(s.CreateConclusion(ctx, sweep.Conclusion{Format: 1, Sweep: id, Outcome: sweep.OutcomeNoWinner, Reason: "x",
+		At: e.now}))(e.t)
 }
 
 // hundred returns an estate after a hundred nights. promote says whether night n's version is promoted; after, unless
@@ -572,8 +569,7 @@ func TestNeededMeanwhile(t *testing.T) {
 			p, _, err := sweepstore.New(e.sweeps, "night-13").Plan(e.t.Context())
 			e.must(err)
 			p.Sweep, p.Dataset.Version = "again", strings.TrimPrefix(ref, "clicks@")
-			_, err = sweepstore.New(e.sweeps, "again").CreatePlan(e.t.Context(), *p)
-			e.must(err)
+			must.Get(sweepstore.New(e.sweeps, "again").CreatePlan(e.t.Context(), *p))(e.t)
 			e.must(stager.Renew(e.t.Context(), e.datasets, ref)) // as the launcher does
 		},
 		"promoted": func(e *estate, ref string) { // by an aggregator, which renews nothing
@@ -598,8 +594,7 @@ func TestNeededMeanwhile(t *testing.T) {
 		}
 		e.remove(e.request())
 		if name == "staged" { // what a staging writes last
-			_, err := blob.Create(t.Context(), e.datasets, manifest, text)
-			e.must(err)
+			must.Get(blob.Create(t.Context(), e.datasets, manifest, text))(e.t)
 		}
 		if err := e.whole(ref); (err == nil) != (name != "nothing") {
 			t.Errorf("%s: the dataset: %v; want it whole unless nothing holds it", name, err)

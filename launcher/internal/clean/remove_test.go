@@ -78,8 +78,7 @@ func TestInterrupted(t *testing.T) {
 			e.datasets.before = func(object string) {
 				if object == manifest {
 					once.Do(func() {
-						_, err := e.r.Promote(t.Context(), "ctr", 2, registry.Expect{Any: true}, e.act())
-						e.must(err)
+						must.Get(e.r.Promote(t.Context(), "ctr", 2, registry.Expect{Any: true}, e.act()))(e.t)
 						if how == "killed" {
 							e.must(stager.Renew(t.Context(), e.datasets, ref)) // as the launcher does
 						}
@@ -149,8 +148,7 @@ func TestARecordHasThePlan(t *testing.T) {
 	for n := range LeastNights { // newer ones of its model, so that it is not kept as one of the newest
 		p.Sweep = sweep.ID(fmt.Sprintf("newer-%d", n))
 		e.now = e.now.Add(time.Second)
-		_, err = sweepstore.New(e.sweeps, p.Sweep).CreatePlan(t.Context(), *p)
-		e.must(err)
+		must.Get(sweepstore.New(e.sweeps, p.Sweep).CreatePlan(t.Context(), *p))(e.t)
 	}
 	e.now = e.now.Add(2 * Grace)
 
@@ -267,8 +265,7 @@ func TestUndone(t *testing.T) {
 	// Put all back: for a week nothing goes.
 	for s, objects := range was {
 		for name, text := range objects {
-			_, err := blob.Create(t.Context(), s, name, text)
-			e.must(err)
+			must.Get(blob.Create(t.Context(), s, name, text))(e.t)
 		}
 	}
 	q := e.request()
@@ -284,8 +281,7 @@ func TestUndone(t *testing.T) {
 	}
 
 	// After that only what was promoted meanwhile stays.
-	_, err := e.r.Promote(t.Context(), "ctr", 2, registry.Expect{Any: true}, e.act())
-	e.must(err)
+	must.Get(e.r.Promote(t.Context(), "ctr", 2, registry.Expect{Any: true}, e.act()))(e.t)
 	e.now = e.now.Add(2 * Grace)
 	if gone := e.remove(e.request()); len(gone) == 0 || e.whole(e.refs[2]) != nil {
 		t.Errorf("a week later %d items went, and the promoted version's dataset: %v; want some to go, and it whole",

@@ -93,6 +93,8 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	if len(w.jobs.submitted) != 1 || w.jobs.submitted[id] != 1 {
 		t.Fatalf("swept twice: submitted %v, want one sweep, once", w.jobs.submitted)
 	}
+
+	// The commands that read an ended sweep agree with it.
 	w.says(w.must("status"), "ctr version 1", "promoted")
 	if out := w.must("leaderboard", string(id)); !strings.Contains(out, "num_leaves") ||
 		strings.Count(out, "│ done") != 4 ||
@@ -109,15 +111,21 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 		snap.Best.Trial != 3 || snap.Conclusion == nil {
 		t.Errorf("status --json: %+v, %v, expected 4 trials done, the best of them 3, and a conclusion", snap, err)
 	}
+
+	// Its job still runs until it is cancelled.
 	if out := w.must("cancel", string(id)); !strings.Contains(out, "its job was still running, and is cancelled") ||
 		!w.jobs.cancelled {
 		t.Errorf("cancelled a running sweep: got %s; want its job cancelled, and that said", out)
 	}
 	w.refused(sweep.ExitConflict, "nothing to cancel", "cancel", string(id))
 	w.refused(sweep.ExitNotFound, "launcher status", "watch", "nobody")
+
+	// It is not started again.
 	out = w.must("sweep", file, "--no-wait")
 	w.says(out, "has already ended (winner)")
 	w.lacks(out, "submitted")
+
+	// What is no id of a sweep.
 	w.refused(sweep.ExitInput, "use 1 to 63 of", "status", "Night")
 	w.refused(sweep.ExitUsage, `"@latst" is no sweep: give its id, or @latest`, "status", "@latst")
 

@@ -149,28 +149,30 @@ func TestNightlyFlags(t *testing.T) {
 	w.refused(sweep.ExitInput, `trains on dataset "sales", but `, "nightly", other, "--table", table)
 }
 
-// TestNights: nights lists a model's nights, the newest first, with their verdicts, the champion's age, and how many
-// nights in a row have not replaced it. With --days 1 it lists those since a day ago, both ends included, which are two
-// here. A scheduled sweep is the night of its slot.
-// Lists of versions name the metric. Without a name, nights and other commands show the newest sweep, and leaderboard
-// says which one that is. Moving an alias needs --why, which must not be blank.
-func TestNights(t *testing.T) {
-	w := newStagedWorld(t)
-	file := w.spec()
-	w.refused(sweep.ExitNotFound, "no sweep of model ctr", "nights", "ctr")
+// threeNights runs the sweeps night-a, night-b and night-c of a model whose version 1 is live, on the 22nd, 23rd and
+// 24th. The first has a winner, the others have none.
+func (w *world) threeNights() {
+	w.t.Helper()
 	w.register(1)
 	w.must("registry", "promote", "ctr@1", "--why", "a test")
-	// Three nights, a day apart: the 22nd, 23rd and 24th. Version 1 was made on the 21st, three days before the last.
 	for night, outcome := range []sweep.Outcome{sweep.OutcomeWinner, sweep.OutcomeNoWinner, sweep.OutcomeNoWinner} {
 		w.now = w.now.Add(24 * time.Hour)
 		w.jobs.run = w.concluded(outcome)
-		w.run("sweep", file, "--id", "night-"+string(rune('a'+night)))
+		w.run("sweep", w.spec(), "--id", "night-"+string(rune('a'+night)))
 	}
+}
+
+// TestNights: nights lists a model's nights, the newest first, with their verdicts, the champion's age, and how many
+// nights in a row have not replaced it. With --days 1 it lists those since a day ago, both ends included, which are two
+// here. A scheduled sweep is the night of its slot.
+func TestNights(t *testing.T) {
+	w := newStagedWorld(t)
+	w.refused(sweep.ExitNotFound, "no sweep of model ctr", "nights", "ctr")
+	w.threeNights()
+
+	// Version 1 was made on the 21st, three days before the last night.
 	var m page.Month
-	out := w.must("nights", "ctr", "--json")
-	if err := json.Unmarshal([]byte(out), &m); err != nil {
-		t.Fatalf("nights --json: %v; want a month in\n%s", err, out)
-	}
+	must.Do(t, json.Unmarshal([]byte(w.must("nights", "ctr", "--json")), &m))
 	if len(m.Nights) != 3 || m.Standing.Champion != 1 || m.Standing.Nights != 2 ||
 		m.Nights[0].Verdict != sweep.VerdictNoWinner || m.Nights[0].Age != 3 || m.Nights[2].Live != 1 {
 		t.Errorf("got %+v; want three nights, the last two without a new champion, and version 1 of three days", m)
@@ -179,33 +181,45 @@ func TestNights(t *testing.T) {
 	if out := w.must("nights", "ctr", "--days", "1", "--json"); strings.Count(out, `"sweep"`) != 2 {
 		t.Errorf("nights --days 1: got\n%s\nwant two nights", out)
 	}
+	w.refused(sweep.ExitUsage, "--days is 0", "nights", "ctr", "--days", "0")
+
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
-	w.run("sweep", file, "--schedule", "0 2 * * *") // it is 03:00 of the 24th, so the last slot is that of 02:00
+	w.run("sweep", w.spec(), "--schedule", "0 2 * * *") // it is 03:00 of the 24th, so the last slot is that of 02:00
 	must.Do(t, json.Unmarshal([]byte(w.must("nights", "ctr", "--json")), &m))
 	if n := m.Nights[0]; n.Night != "2026-11-24" || m.Nights[1].Night == "" {
 		t.Errorf("got %+v; want the night of the slot of the 24th, and every night named", m.Nights)
 	}
-	for _, command := range []string{"list", "list ctr"} {
-		w.says(w.must(strings.Fields("registry "+command+" --json")...), `"metric": "auc"`)
-	}
-	for _, command := range []string{"nights --json", "leaderboard --json", "bill --json", "report --out -"} {
+}
+
+// TestCommandsWithoutAName: without a name, nights shows the model of the newest sweep, and other commands that sweep;
+// leaderboard says which one it is. Lists of versions name the metric of their model's sweeps.
+func TestCommandsWithoutAName(t *testing.T) {
+	w := newStagedWorld(t)
+	w.threeNights()
+	for command, name := range map[string]string{"nights --json": "ctr", "leaderboard --json": "@latest",
+		"bill --json": "@latest", "report --out -": "@latest"} {
 		args := strings.Fields(command)
-		name := "@latest"
-		if args[0] == "nights" { // which takes a model
-			name = "ctr"
-		}
 		if named := w.must(append([]string{args[0], name}, args[1:]...)...); w.must(args...) != named {
 			t.Errorf("%s without a name: want the same as for the newest, %s:\n%s", command, name, named)
 		}
 	}
-	if out := w.must("leaderboard"); !strings.HasPrefix(out, "night-20261124-0200, the newest sweep:\n") {
-		t.Errorf("got\n%s\nwant which sweep it is of", out)
+	if out := w.must("leaderboard"); !strings.HasPrefix(out, "night-c, the newest sweep:\n") {
+		t.Errorf("leaderboard without a name: got\n%s\nwant which sweep it is of", out)
 	}
-	w.refused(sweep.ExitUsage, "--days is 0", "nights", "ctr", "--days", "0")
-	for _, args := range [][]string{{"promote", "ctr@1"}, {"rollback", "ctr"},
-		{"promote", "ctr@1", "--alias", "canary"}} {
-		w.refused(sweep.ExitUsage, "--why is missing", append([]string{"registry"}, args...)...)
-		w.refused(sweep.ExitUsage, "--why is missing", append([]string{"registry"}, append(args, "--why", " ")...)...)
+	for _, command := range []string{"list", "list ctr"} {
+		w.says(w.must(strings.Fields("registry "+command+" --json")...), `"metric": "auc"`)
+	}
+}
+
+// TestMovesNeedAReason: moving an alias needs --why, which must not be blank.
+func TestMovesNeedAReason(t *testing.T) {
+	w := newWorld(t)
+	w.register(1)
+	w.must("registry", "promote", "ctr@1", "--why", "a test")
+	for _, line := range []string{"promote ctr@1", "rollback ctr", "promote ctr@1 --alias canary"} {
+		args := strings.Fields("registry " + line)
+		w.refused(sweep.ExitUsage, "--why is missing", args...)
+		w.refused(sweep.ExitUsage, "--why is missing", append(args, "--why", " ")...)
 	}
 }
 

@@ -38,6 +38,8 @@ func TestRegistryCommands(t *testing.T) {
 	w.says(w.must("registry", "promote", "ctr@3", "--why", "a test"), "2 -> 3",
 		"goes on with version 2 if answers would shift")
 	w.says(w.must("registry", "rollback", "ctr", "--why", "worse"), "3 -> 2")
+
+	// What lists and pages show.
 	for _, args := range [][]string{{"list"}, {"list", "ctr"}, {"show", "ctr"}, {"show", "ctr@champion"},
 		{"show", "ctr@2"}} {
 		if out := w.must(append([]string{"registry"}, args...)...); !strings.Contains(out, "2") ||
@@ -59,12 +61,16 @@ func TestRegistryCommands(t *testing.T) {
 			t.Errorf("%s does not show its parameters, %q:\n%s", version, want, out)
 		}
 	}
+
+	// Who did what, and why.
 	out := w.must("registry", "show", "ctr", "--history")
 	w.says(out, "registered", "promoted champion", "rolled_back champion", "approved", "worse", "3 -> 2")
 	var v []registry.Version
 	if err := json.Unmarshal([]byte(w.must("registry", "list", "ctr", "--json")), &v); err != nil || len(v) != 3 {
 		t.Errorf("registry list --json: %v, %v, expected 3 versions", v, err)
 	}
+
+	// What does not exist, or is no version.
 	w.refused(sweep.ExitNotFound, "9", "registry", "show", "ctr@9")
 	w.refused(sweep.ExitNotFound, "no.txt", "registry", "show", "ctr@1", "--file", "no.txt")
 	w.refused(sweep.ExitUsage, "MODEL@VERSION", "registry", "promote", "ctr@best", "--why", "a test")

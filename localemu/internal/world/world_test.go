@@ -364,16 +364,14 @@ func TestAtTheSecondWrite(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "aggregator")
 	must.Do(t, os.WriteFile(program, []byte("#!/bin/sh\nexec sleep 100\n"), 0o700))
 	spec := must.Get(ParseFaults("f", []byte("at_write: [{match: \"plans/*\", nth: 2, does: kill_aggregators}]\n")))(t)
-	w, err := Start(t.Context(), Options{Data: t.TempDir(), Aggregator: program, Environ: os.Environ(), Faults: spec,
-		Stderr: io.Discard})
-	must.Do(t, err)
+	w := must.Get(Start(t.Context(), Options{Data: t.TempDir(), Aggregator: program, Environ: os.Environ(),
+		Faults: spec, Stderr: io.Discard}))(t)
 	defer w.Close()
 	first := w.aggregators.running[0].proc
 	for i, name := range []string{"plans/a", "other", "plans/b", "plans/c"} { // other does not match, nor count
-		answer, err := http.Post("http://"+w.storage.Addr()+
+		answer := must.Get(http.Post("http://"+w.storage.Addr()+
 			"/upload/storage/v1/b/coppice-sweeps/o?uploadType=media&name="+
-			name, "text/plain", strings.NewReader("x"))
-		must.Do(t, err)
+			name, "text/plain", strings.NewReader("x")))(t)
 		answer.Body.Close()
 		w.script.mu.Lock()
 		if got, want := w.script.counts["aggregator killed"], min(i/2, 1); got != want { // 0 before plans/b, then 1
