@@ -17,9 +17,8 @@ import (
 	"coppice/launcher/internal/plan"
 )
 
-const learning = `  random: {num_leaves: {log_int: [15, 255]}, learning_rate: {log_uniform: [0.01, 0.3]}, min_data_in_leaf: {log_int: [5, 500]}}
-  method: auto
-`
+const learning = "  random: {num_leaves: {log_int: [15, 255]}, learning_rate: {log_uniform: [0.01, 0.3]}, " +
+	"min_data_in_leaf: {log_int: [5, 500]}}\n  method: auto\n"
 
 // learner is the spec with a search that learns.
 func learner(t *testing.T, edits ...string) *sweep.Spec {
@@ -65,16 +64,11 @@ func TestASearchThatLearnsLeavesTrialsOpen(t *testing.T) {
 	if len(p.Expected) != 20 || slices.ContainsFunc(p.Expected, func(t sweep.Trial) bool { return t.Params == nil }) {
 		t.Errorf("%d trials are expected; want 20, each with parameters", len(p.Expected))
 	}
-	if !slices.ContainsFunc(p.Notes,
-		func(n string) bool { return strings.HasPrefix(n, "13 trials are decided when they are claimed") }) {
-		t.Errorf("the notes are %q; want one that 13 trials are decided when they are claimed", p.Notes)
-	}
+	noted(t, p, "13 trials are decided when they are claimed")
 
 	// It is read as it was written.
-	text := must.Get(json.Marshal(p.Plan))(t)
-	read, err := sweep.DecodePlan(text)
-	if err != nil || read.Fingerprint() != p.Fingerprint() {
-		t.Errorf("the plan was read with error %v; want none and the same fingerprint", err)
+	if read := readBack(t, p); read.Fingerprint() != p.Fingerprint() {
+		t.Errorf("the plan that was read has the fingerprint %s, want %s", read.Fingerprint(), p.Fingerprint())
 	}
 }
 
@@ -166,14 +160,8 @@ func TestWarmStart(t *testing.T) {
 				trial.Params["num_leaves"], trial.Reason, want)
 		}
 	}
-	notes := strings.Join(p.Notes, "\n")
-	for _, want := range []string{"2 results of night-3, on clicks@0123456789abcde3",
-		"trial 2 is number 1 of night-3, with 0.9",
-		"3 of 20 trials start from an earlier winner, 15 are new"} { // without the 2 fixed ones
-		if !strings.Contains(notes, want) {
-			t.Errorf("the notes do not say %q:\n%s", want, notes)
-		}
-	}
+	noted(t, p, "2 results of night-3, on clicks@0123456789abcde3", "trial 2 is number 1 of night-3, with 0.9",
+		"3 of 20 trials start from an earlier winner, 15 are new") // without the 2 fixed ones
 
 	// Of five trials, two of which are fixed, at most half of the other three are earlier winners, rounded down to one,
 	// and a quarter of them, 0.75, is one of the portfolio.
@@ -188,10 +176,7 @@ func TestWarmStart(t *testing.T) {
 		t.Errorf("with another history: sweep %s, fingerprint %s; want the same, %s and %s", other.Sweep,
 			other.Fingerprint(), p.Sweep, p.Fingerprint())
 	}
-	if first := build(s); !strings.Contains(strings.Join(first.Notes, "\n"),
-		"no earlier sweep of model ctr has a result that fits the space") {
-		t.Errorf("a first night's notes are %q; want them to say so", first.Notes)
-	}
+	noted(t, build(s), "no earlier sweep of model ctr has a result that fits the space") // of a first night
 }
 
 // TestMethodsAreChecked: unknown methods, and options that go with none, are refused with what to use.
@@ -274,9 +259,7 @@ func TestPopulation(t *testing.T) {
 		t.Errorf("the trials are from %s, %d at once in %d tasks, %d expected; want 12 of pbt, 4 at once and no more "+
 			"tasks, 12", got, p.AtOnce(), p.Sizing.Tasks, len(p.Expected))
 	}
-	if notes := strings.Join(p.Notes, "; "); !strings.Contains(notes, "a population of 4 in 3 generations") {
-		t.Errorf("the notes are %q, want that they say how many generations there are", notes)
-	}
+	noted(t, p, "a population of 4 in 3 generations")
 }
 
 // breeding is a spec of population-based training with a population of four. trials is its line of that name.
@@ -455,9 +438,7 @@ func TestSetsOfColumnsRefused(t *testing.T) {
 			}
 			continue
 		}
-		if !strings.Contains(strings.Join(p.Notes, "\n"), want) {
-			t.Errorf("got the notes %q, want %q", p.Notes, want)
-		}
+		noted(t, p, want)
 	}
 }
 

@@ -19,11 +19,7 @@ import (
 func TestTheFinalTrainingIsTheLastTrial(t *testing.T) {
 	with := []string{"final: {rows: train}", "final: {rows: all}"}
 	p := built(t, parse(t, with...), manifest(all...))
-	data := must.Get(json.Marshal(p.Plan))(t)
-	read, err := sweep.DecodePlan(data)
-	if err != nil {
-		t.Fatalf("reading the plan: %v, want no error", err)
-	}
+	read := readBack(t, p)
 	final, ok := read.Final()
 	if !ok || final != 8 || len(read.Own()) != 8 || read.Configurations() != 8 || len(p.Expected) != 9 ||
 		p.Expected[8].Params == nil || p.Sizing.RefitBytes <= p.Sizing.TrialBytes {
@@ -40,7 +36,7 @@ func TestTheFinalTrainingIsTheLastTrial(t *testing.T) {
 		"not the last trial": func(p *sweep.Plan) { p.Trials[0].Refit = true },
 		"with parameters":    func(p *sweep.Plan) { p.Trials[8].Params = p.Trials[0].Params },
 	} {
-		bad := must.Get(sweep.DecodePlan(data))(t)
+		bad := readBack(t, p)
 		spoil(bad)
 		text := must.Get(json.Marshal(bad))(t)
 		if _, err := sweep.DecodePlan(text); err == nil {
@@ -127,11 +123,7 @@ func TestFoldsBecomeTrials(t *testing.T) {
 		t.Errorf("8 configurations are %d trials, %d configurations, %d folds first; want 41, 8 and 3, the last a "+
 			"refit", len(p.Trials), p.Configurations(), p.Folds.First)
 	}
-	if !slices.ContainsFunc(p.Notes, func(n string) bool {
-		return strings.Contains(n, "8 configurations in 5 folds of train (kfold) are 40 trials")
-	}) {
-		t.Errorf("want a note that 8 configurations in 5 folds are 40 trials: %q", p.Notes)
-	}
+	noted(t, p, "8 configurations in 5 folds of train (kfold) are 40 trials")
 
 	// Of each of 131 million rows, those of train and valid, 40 features of two bytes and 8 bytes more are copied. The
 	// trainer has its own memory.
@@ -211,15 +203,10 @@ func TestFoldsOfASearchThatLearns(t *testing.T) {
 				"search decides", i, trial, expected)
 		}
 	}
-	notes := strings.Join(p.Notes, "\n")
-	for _, want := range []string{"12 configurations are decided when their first fold is claimed",
+	noted(t, p, "12 configurations are decided when their first fold is claimed",
 		"20 configurations in 5 folds of train (kfold) are 100 trials",
 		"warm_start: configuration 2 is number 1 of night-3",
-		"warm_start: 1 of 20 configurations start from an earlier winner, 17 are new"} {
-		if !strings.Contains(notes, want) {
-			t.Errorf("the notes do not say %q:\n%s", want, notes)
-		}
-	}
+		"warm_start: 1 of 20 configurations start from an earlier winner, 17 are new")
 
 	// Folds and refit may become the largest that the space has.
 	largest := built(t, cross(t, "{kfold: 5}", "fixed: [{}, {learning_rate: 0.2}]",
@@ -244,10 +231,7 @@ func TestTrialsComparedBySamples(t *testing.T) {
 	if len(stop.Rungs) != 1 || stop.OneIn != 25 || stop.Eta != 5 {
 		t.Errorf("rungs %v, of one row in %d, eta %d; want one, 25 and 5", stop.Rungs, stop.OneIn, stop.Eta)
 	}
-	if want := "after training on one row in 25 (asha, one in 5 continues)"; !slices.ContainsFunc(p.Notes,
-		func(n string) bool { return strings.Contains(n, want) }) {
-		t.Errorf("the notes are %q; want one with %q", p.Notes, want)
-	}
+	noted(t, p, "after training on one row in 25 (asha, one in 5 continues)")
 
 	small := manifest(all...)
 	for i := range small.Splits {

@@ -102,12 +102,18 @@ func built(t *testing.T, s *sweep.Spec, m *dataset.Manifest) *plan.Planned {
 // readBack writes the plan as JSON and returns what its reader makes of it, which must be no error.
 func readBack(t *testing.T, p *plan.Planned) *sweep.Plan {
 	t.Helper()
-	data := must.Get(json.Marshal(p.Plan))(t)
-	read, err := sweep.DecodePlan(data)
-	if err != nil {
-		t.Fatalf("reading the plan: %v, want no error", err)
+	return must.Get(sweep.DecodePlan(must.Get(json.Marshal(p.Plan))(t)))(t)
+}
+
+// noted fails unless the plan's notes say each of these.
+func noted(t *testing.T, p *plan.Planned, says ...string) {
+	t.Helper()
+	notes := strings.Join(p.Notes, "\n")
+	for _, text := range says {
+		if !strings.Contains(notes, text) {
+			t.Errorf("the notes are\n%s\nwant %q among them", notes, text)
+		}
 	}
-	return read
 }
 
 // refused fails unless planning the spec on the dataset returns an error of kind input that contains says.
