@@ -145,11 +145,6 @@ func newEstate(t *testing.T) *estate {
 // act is who changes the registry now, and why.
 func (e *estate) act() registry.Act { return registry.Act{By: "test", Why: "because", At: e.now} }
 
-func (e *estate) must(err error) {
-	e.t.Helper()
-	must.Do(e.t, err)
-}
-
 // write writes an object, which is reported with the stated size; 0 for its own.
 func (e *estate) write(s *dated, name string, data string, size int64) {
 	e.t.Helper()
@@ -169,9 +164,7 @@ func (e *estate) night(n int, promote, open bool) {
 	m := *e.base
 	m.Files = slices.Clone(m.Files)
 	m.Files[0].Blocks = []string{fmt.Sprintf("%064x", n)} // another table
-	var err error
-	m.Version, err = m.ContentVersion()
-	e.must(err)
+	m.Version = must.Get(m.ContentVersion())(e.t)
 	for i, f := range m.Files {
 		size := int64(0)
 		if i == 0 {
@@ -197,10 +190,9 @@ func (e *estate) night(n int, promote, open bool) {
 		p.Trials = append(p.Trials, sweep.Trial{Number: i})
 		o := sweep.Object{Name: sweep.Names(id).Attempt(i, 0) + "model.txt"}
 		e.write(e.sweeps, o.Name, "x", modelBytes)
-		_, err := blobtest.CreateJSON(ctx, e.sweeps, sweep.Names(id).Result(i), sweep.Result{Format: 1, Sweep: id,
+		must.Get(blobtest.CreateJSON(ctx, e.sweeps, sweep.Names(id).Result(i), sweep.Result{Format: 1, Sweep: id,
 			Trial: i, Status: sweep.StatusDone, Score: 0.6, Trees: 400, Model: &o,
-			Scores: &sweep.Scored{Calib: o, Test: o}})
-		e.must(err)
+			Scores: &sweep.Scored{Calib: o, Test: o}}))(e.t)
 	}
 	s := sweepstore.New(e.sweeps, id)
 	must.Get(s.CreatePlan(ctx, p))(e.t)
@@ -215,8 +207,7 @@ func (e *estate) night(n int, promote, open bool) {
 		Labels: map[string]string{"sweep": string(id), "trial": strconv.Itoa(n % trials), "dataset": ref}}))(e.t)
 	e.refs = append(e.refs, ref)
 	if promote {
-		_, err := e.r.Promote(ctx, "ctr", v.Number, registry.Expect{Any: true}, e.act())
-		e.must(err)
+		must.Get(e.r.Promote(ctx, "ctr", v.Number, registry.Expect{Any: true}, e.act()))(e.t)
 		e.promoted = append(e.promoted, v.Number)
 	}
 	if len(e.promoted) > 0 {
@@ -472,7 +463,7 @@ func unlisted(t *testing.T) *estate {
 func (e *estate) all() (names []string) {
 	for _, s := range []*dated{e.datasets, e.sweeps} {
 		for a, err := range s.List(e.t.Context(), "") {
-			e.must(err)
+			must.Do(e.t, err)
 			if !strings.HasPrefix(a.Name, "cleaned/") {
 				names = append(names, a.Name)
 			}
@@ -515,7 +506,7 @@ func TestDeathBetweenRemovals(t *testing.T) {
 			}
 		}
 		for id, err := range sweepstore.List(t.Context(), e.sweeps) {
-			e.must(err)
+			must.Do(e.t, err)
 			c, err := sweepstore.New(e.sweeps, id).Conclusion(t.Context())
 			if err != nil || (c == nil) != (id == "night-10") {
 				t.Errorf("death at removal %d: %s is found with the conclusion %v (error %v); want one for all but "+
@@ -566,15 +557,14 @@ func TestNeededMeanwhile(t *testing.T) {
 	for name, do := range map[string]func(e *estate, ref string){
 		"nothing": func(*estate, string) {},
 		"planned": func(e *estate, ref string) {
-			p, _, err := sweepstore.New(e.sweeps, "night-13").Plan(e.t.Context())
-			e.must(err)
+			p, _ := must.Get2(sweepstore.New(e.sweeps, "night-13").Plan(e.t.Context()))(e.t)
 			p.Sweep, p.Dataset.Version = "again", strings.TrimPrefix(ref, "clicks@")
 			must.Get(sweepstore.New(e.sweeps, "again").CreatePlan(e.t.Context(), *p))(e.t)
-			e.must(stager.Renew(e.t.Context(), e.datasets, ref)) // as the launcher does
+			must.Do(e.t, stager.Renew(e.t.Context(), e.datasets, ref)) // as the launcher does
 		},
 		"promoted": func(e *estate, ref string) { // by an aggregator, which renews nothing
-			_, err := e.r.Promote(e.t.Context(), "ctr", slices.Index(e.refs, ref), registry.Expect{Any: true}, e.act())
-			e.must(err)
+			must.Get(e.r.Promote(e.t.Context(), "ctr", slices.Index(e.refs, ref), registry.Expect{Any: true},
+				e.act()))(e.t)
 		},
 		"staged": func(e *estate, ref string) {
 			for _, f := range e.base.Files {

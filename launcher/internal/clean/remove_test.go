@@ -80,7 +80,7 @@ func TestInterrupted(t *testing.T) {
 					once.Do(func() {
 						must.Get(e.r.Promote(t.Context(), "ctr", 2, registry.Expect{Any: true}, e.act()))(e.t)
 						if how == "killed" {
-							e.must(stager.Renew(t.Context(), e.datasets, ref)) // as the launcher does
+							must.Do(e.t, stager.Renew(t.Context(), e.datasets, ref)) // as the launcher does
 						}
 						promoted = true
 					})
@@ -138,13 +138,13 @@ func TestARecordHasThePlan(t *testing.T) {
 	// The sweep loser, of a model of its own, has ended without a winner.
 	e := listed(t)
 	p, _, err := sweepstore.New(e.sweeps, "night-1").Plan(t.Context())
-	e.must(err)
+	must.Do(e.t, err)
 	p.Sweep, p.Spec.Model = "loser", "other"
 	_, err = sweepstore.New(e.sweeps, "loser").CreatePlan(t.Context(), *p)
-	e.must(err)
+	must.Do(e.t, err)
 	_, err = sweepstore.New(e.sweeps, "loser").CreateConclusion(t.Context(), sweep.Conclusion{Format: 1, Sweep: "loser",
 		Outcome: sweep.OutcomeNoWinner, Reason: "x", At: e.now})
-	e.must(err)
+	must.Do(e.t, err)
 	for n := range LeastNights { // newer ones of its model, so that it is not kept as one of the newest
 		p.Sweep = sweep.ID(fmt.Sprintf("newer-%d", n))
 		e.now = e.now.Add(time.Second)
@@ -163,10 +163,10 @@ func TestARecordHasThePlan(t *testing.T) {
 	// Of all records together, the plans: only that of loser, once.
 	said := ""
 	for a, err := range e.datasets.List(t.Context(), "cleaned/") {
-		e.must(err)
+		must.Do(e.t, err)
 		text, _ := must.Get2(blob.ReadAll(t.Context(), e.datasets, a.Name, 1<<30))(e.t)
 		var record struct{ Items []recorded }
-		e.must(json.Unmarshal(text, &record))
+		must.Do(e.t, json.Unmarshal(text, &record))
 		for _, i := range record.Items {
 			if i.Plan != nil {
 				said += fmt.Sprintln(i.Name, i.Plan.Spec.Model, i.Plan.Dataset.Version == p.Dataset.Version,
@@ -178,7 +178,7 @@ func TestARecordHasThePlan(t *testing.T) {
 		t.Errorf("the records have the plans %q, want %q", said, want)
 	}
 	for a, err := range e.sweeps.List(t.Context(), "") {
-		if e.must(err); strings.Contains(a.Name, "loser") {
+		if must.Do(e.t, err); strings.Contains(a.Name, "loser") {
 			t.Errorf("%s is left, want it removed", a.Name)
 		}
 	}
@@ -192,7 +192,7 @@ func TestNothingIsLeftToPutBack(t *testing.T) {
 		e := listed(t)
 		q := e.request()
 		manifest := sweep.DatasetDir("clicks", "0123456789abcdef") + dataset.ManifestFile
-		e.must(q.putBack(t.Context(), map[string][]byte{"clicks@0123456789abcdef": []byte("{}")}, nil, known))
+		must.Do(e.t, q.putBack(t.Context(), map[string][]byte{"clicks@0123456789abcdef": []byte("{}")}, nil, known))
 		if _, err := e.datasets.Stat(t.Context(), manifest); (err == nil) == known {
 			t.Errorf("a second look: %t; the manifest is there: %t, want the opposite", known, err == nil)
 		}
@@ -252,7 +252,7 @@ func TestUndone(t *testing.T) {
 	was := map[*dated]map[string][]byte{e.datasets: {}, e.sweeps: {}}
 	for s, objects := range was {
 		for a, err := range s.List(t.Context(), "") {
-			e.must(err)
+			must.Do(e.t, err)
 			text, _ := must.Get2(blob.ReadAll(t.Context(), s, a.Name, 1<<30))(e.t)
 			objects[a.Name] = text
 		}
