@@ -42,8 +42,8 @@ func (c *Calibrator) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Decode reads a calibrator and checks that its numbers are finite and that it does not descend. The text need not be
-// trusted. Errors are of kind Input.
+// Decode reads a calibrator from a text that need not be trusted. It refuses all but the parameters of a known method
+// with a slope that is not negative; JSON has no numbers that are not finite. Errors are of kind Input.
 func Decode(text []byte) (*Calibrator, error) {
 	if len(text) > maxJSON {
 		return nil, refused("%d bytes, more than the %d that a calibrator may have", len(text), maxJSON)
@@ -61,7 +61,6 @@ func Decode(text []byte) (*Calibrator, error) {
 		return nil, refused("%v", err)
 	}
 
-	// check has ensured that missing fields do not belong to the method.
 	c := &Calibrator{method: e.Method}
 	if e.Method == Platt {
 		c.a, c.c = *e.A, *e.C
@@ -81,10 +80,10 @@ func (e encoded) check() error {
 	switch {
 	case !platt && e.Method != None:
 		return fmt.Errorf("unknown method %.40q (known: %v)", string(e.Method), []Method{None, Platt})
-	case (e.A != nil) != platt:
-		return fmt.Errorf("%s: a is missing or does not belong there", e.Method)
-	case (e.C != nil) != platt:
-		return fmt.Errorf("%s: c is missing or does not belong there", e.Method)
+	case platt && (e.A == nil || e.C == nil):
+		return fmt.Errorf("platt: a or c is missing")
+	case !platt && (e.A != nil || e.C != nil):
+		return fmt.Errorf("%s: only platt has a and c", e.Method)
 	case platt && !(*e.A >= 0):
 		return fmt.Errorf("platt: a is %v, and a calibrator must not descend", *e.A)
 	}

@@ -315,15 +315,15 @@ func (s *batchScratch) addExits(t *flatTree) {
 	}
 }
 
-// addDeep walks the rows whose exit is not a leaf on, down t.deep, and adds the values of the leaves that they reach.
-// (addExits has added 0 for these rows, which changes no bit: a sum that began with 0 is never -0.) All rows go down
-// one level, then all that are not yet at a leaf, and so on. So their loads overlap, and the only branch on the data is
-// the number of levels.
+// addDeep continues with the rows whose exit is not a leaf, down t.deep, and adds the values of the leaves that they
+// reach. (addExits has added 0 for these rows, which changes no bit: a sum that began with 0 is never -0.) All rows go
+// down one level, then all that are not yet at a leaf, and so on. So their loads overlap, and the only branch on the
+// data is the number of levels: each row is written to the end of a list, which it lengthens only if it is at a node.
 func (s *batchScratch) addDeep(t *flatTree) {
 	var at [batchRows]int32
 	var rows, walking [batchRows]uint8
 
-	// The rows that have not reached a leaf.
+	// List the rows that have not reached a leaf. n is less than batchRows, as the compiler learns from the mask.
 	n := 0
 	for r := range at[:64*s.words] {
 		at[r] = t.rest[byte(s.exits[r/64][r%8]>>(r%64/8*8))]

@@ -126,11 +126,12 @@ func f1(e *Evaluator, m Metric) (float64, error) {
 }
 
 // baseEntropy is the entropy of the base rate, the share of positive rows: the log loss of always predicting it. The
-// rows must have been checked. It is an error if all labels are the same.
+// rows must have been checked. It is an error if all labels are the same, or if one of the two has so little weight
+// that its share rounds to 0.
 func (e *Evaluator) baseEntropy(m Metric) (float64, error) {
 	rate := e.binary.pos / e.binary.total()
 	entropy := -float64(rate*math.Log(rate)) - float64((1-rate)*math.Log1p(-rate))
-	if e.binary.pos == 0 || e.binary.neg == 0 || !(entropy > 0) {
+	if !(entropy > 0) { // it is NaN at a rate of 0 or 1: 0 times an infinite logarithm
 		return 0, fault(m, -1, "all labels are the same: the base rate has no entropy, so %s is not defined", m.Name)
 	}
 	return entropy, nil

@@ -65,7 +65,8 @@ func rowsOf(values []Distinct) int {
 
 // cutIntoBins divides the values, ascending, into at most bins bins of about equal numbers of rows, and returns the
 // bounds between them. There are fewer bins if these would have fewer than minPerBin rows on average. A heavy value,
-// with at least as many rows as such a bin, gets one to itself.
+// with at least as many rows as such a bin, ends its bin, which it shares at most with values that fill it by less than
+// half.
 func cutIntoBins(values []Distinct, bins int) []float64 {
 	if len(values) <= bins {
 		return cutFew(values)

@@ -188,8 +188,8 @@ func hasShortYear(text string) bool {
 }
 
 // ruleOut rules out the formats that the text is not in. form is what ParseNumber says of the text. It returns the unit
-// of the text's number, and the number itself with a point and with a comma as the decimal mark. A number is 0 in a
-// format that had been ruled out before, and both are 0 for a short whole number, which is the same in both.
+// of the text's number, and the number itself with a point and with a comma as the decimal mark. A number is 0 if its
+// format is ruled out, and both are 0 for plain digits, which are the same number in both.
 func (r *Recogniser) ruleOut(text string, form Form) (unit string, numbers [2]float64) {
 	for i, f := range formats {
 		var ok bool
@@ -200,7 +200,7 @@ func (r *Recogniser) ruleOut(text string, form Form) (unit string, numbers [2]fl
 		case i >= dayFirst:
 			_, _, ok = parseTime(text, orders[f])
 		case form == FormDigits || form == FormBig: // digits that are ids, whatever the mark; ok stays false
-		case isDigits(text): // a short whole number has no mark: it is the same in both
+		case isDigits(text): // there is no mark
 			r.short, ok = r.short || len(text) <= 3, true
 		default:
 			numbers[i], counted, ok = parseMarked(text, f)

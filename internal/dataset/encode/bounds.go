@@ -21,6 +21,7 @@ func (m *Maker) planFeatures() error {
 			m.features = append(m.features, DerivedFeature{Key: k, What: what, Missing: what == dataset.DeriveRecency})
 		}
 	}
+
 	rates := make([][]float64, len(m.c.Keys))
 	if m.c.Sample > 0 {
 		rows, err := m.sample.takeRows()
@@ -31,6 +32,7 @@ func (m *Maker) planFeatures() error {
 			rates[k] = m.sampleRates(k, rows, rates)
 		}
 	}
+
 	m.assign = make([]func([]float64, []uint8, uint8), len(m.features))
 	dataset.Parallel(m.c.Threads, len(m.features), func(i int) {
 		f := &m.features[i]
@@ -65,11 +67,11 @@ func (m *Maker) boundsOf(f *DerivedFeature, compute func() []float64) []float64 
 	return thinBounds(bounds, m.maxBounds(f))
 }
 
-// growingBounds returns whole bounds from first up to most. Each is the one before times factor, rounded down, but at
+// growingBounds returns whole bounds from first up to limit. Each is the one before times factor, rounded down, but at
 // least 1 larger.
-func growingBounds(first, most, factor float64) []float64 {
+func growingBounds(first, limit, factor float64) []float64 {
 	var out []float64
-	for x := first; x <= most; x = max(x+1, math.Floor(x*factor)) {
+	for x := first; x <= limit; x = max(x+1, math.Floor(x*factor)) {
 		out = append(out, x)
 	}
 	return out
@@ -84,12 +86,12 @@ func (m *Maker) maxBounds(f *DerivedFeature) int {
 	return max(n, 0)
 }
 
-// thinBounds returns at most most of the bounds, evenly chosen and including the first.
-func thinBounds(bounds []float64, most int) []float64 {
-	most = min(most, len(bounds))
+// thinBounds returns at most count of the bounds, evenly chosen. If there are any, the first bound is one of them.
+func thinBounds(bounds []float64, count int) []float64 {
+	count = min(count, len(bounds))
 	var kept []float64
 	for i, bound := range bounds {
-		if len(kept) < most && i == len(kept)*len(bounds)/most {
+		if len(kept) < count && i == len(kept)*len(bounds)/count {
 			kept = append(kept, bound)
 		}
 	}

@@ -91,13 +91,12 @@ func (r *run) growCandidates(candidates, batch []candidate) []candidate {
 // explains some of what other keys would have explained, so that gains rarely rise again.
 const retainedGain = 0.5
 
-// pickBest measures the gain of all candidates and returns at most count of those with the most gain, as shares of the
-// loss. It leaves out keys that are redundant: those that use the same columns as a better key of the batch, and those
-// that divide the rows as a key of the batch or the model does, as a code and its name do. rest is the candidates that
-// may still be useful in later rounds, including those returned. Both are nil if ctx has ended.
-//
-// It also sets the gain of each of candidates, as a reduction of the loss per row.
-func (r *run) pickBest(ctx context.Context, candidates []candidate, count int) (out, rest []candidate) {
+// pickBest measures all candidates, setting their gain and chance, and returns the batch to add: at most count of those
+// with the most gain, here as shares of the loss. It leaves out keys that are redundant: those that use the same
+// columns as a better key of the batch, and those that divide the rows as a key of the batch or the model does, as a
+// code and its name do. rest is the candidates that may still be useful in later rounds, including those of the batch.
+// Both are nil if ctx has ended.
+func (r *run) pickBest(ctx context.Context, candidates []candidate, count int) (batch, rest []candidate) {
 	// Measure the candidates, in units of the loss.
 	least := leastGain * r.meanLoss()
 	dataset.Parallel(r.s.Threads, len(candidates), func(i int) {
@@ -116,10 +115,10 @@ func (r *run) pickBest(ctx context.Context, candidates []candidate, count int) (
 	slices.SortStableFunc(ranked, func(a, b candidate) int { return cmp.Compare(b.gain, a.gain) })
 	taken := slices.Clone(r.keyCodes)
 	for _, c := range ranked {
-		if len(out) == count || c.gain < least {
+		if len(batch) == count || c.gain < least {
 			break
 		}
-		if c.chance || slices.ContainsFunc(out, func(o candidate) bool { return r.sameColumns(o, c) }) {
+		if c.chance || slices.ContainsFunc(batch, func(o candidate) bool { return r.sameColumns(o, c) }) {
 			continue
 		}
 		codes := r.encode(c.atoms, &scratch{}) // in memory of their own, since taken keeps them
@@ -127,9 +126,9 @@ func (r *run) pickBest(ctx context.Context, candidates []candidate, count int) (
 			continue
 		}
 		taken = append(taken, codes)
-		out = append(out, candidate{atoms: c.atoms, gain: c.gain / r.meanLoss()})
+		batch = append(batch, candidate{atoms: c.atoms, gain: c.gain / r.meanLoss()})
 	}
-	return out, rest
+	return batch, rest
 }
 
 // sameColumns reports whether two candidates use the same columns, in whatever order. No candidate uses one twice.

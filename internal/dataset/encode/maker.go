@@ -224,7 +224,7 @@ func (m *Maker) Add(r LabelledRows) error {
 		return err
 	}
 
-	// Store runs of rows that go to the same pile together. The pile of row from is known already.
+	// Store the rows, those that follow each other in one pile together. The pile of row from is known already.
 	n, width := len(r.Label), m.layout.width
 	for from := 0; from < n; {
 		pile, to := m.pileOf(&r, from), from

@@ -55,8 +55,8 @@ type Search struct {
 	// Delay is used with Time: a training row sees only the labels of rows that are older by at least this much.
 	Delay float64
 
-	// Group is a hash for each row. Rows with the same hash are trained on together or tested on together. nil means
-	// that each row is independent.
+	// Group is a hash for each row. Rows with the same hash depend on each other, so that without Time they are trained
+	// on together or tested on together. nil means that all rows are independent.
 	Group []uint64
 
 	// Queries says that the groups are queries: a training row sees only labels of other queries, and models learn to
@@ -107,9 +107,9 @@ const (
 // perfectly without keys.
 //
 // It repeats three steps. It measures how much of the model's error on held-out rows each candidate key explains. It
-// adds the statistics of the best few to the model. It trains the model again, and undoes the batch if the loss has
-// risen. The candidates are first pairs of atoms, and the atoms that may be keys alone. Later
-// they include each added key joined with another atom, up to three atoms.
+// adds the statistics of the best few, a batch, to the model. It trains the model again, and undoes the batch if the
+// loss has risen. The candidates are first pairs of atoms, and the atoms that may be keys alone. Later they include
+// each added key joined with another atom, up to three atoms.
 func (s *Search) Run(ctx context.Context) ([]Found, error) {
 	if len(s.Label) < 2*minHold || s.Budget == 0 {
 		return nil, nil
@@ -441,9 +441,9 @@ func (r *run) retrain(ctx context.Context, batch []candidate, last bool) error {
 	return nil
 }
 
-// OutOfFold returns a score for each row, from a model that has not learnt from the row or another one of its group.
-// Rows that no model leaves out get NaN: with s.Time, about the early two thirds. The result is nil, without an
-// error, if there are fewer than 1,000 rows or a fold's training rows have equal labels.
+// OutOfFold returns a score for each row, from a model that has not learnt from the row nor, without s.Time, from
+// another one of its group. Rows that no model leaves out get NaN: with s.Time, about the early two thirds. The result
+// is nil, without an error, if there are fewer than 1,000 rows or a fold's training rows have equal labels.
 func (s *Search) OutOfFold(ctx context.Context) ([]float64, error) {
 	if len(s.Label) < 2*minHold {
 		return nil, nil

@@ -377,17 +377,18 @@ func (l *labeler) hasClasses() bool {
 }
 
 // setClasses sets the kind of the label to classes, and names them: first the numbers in ascending order, then the
-// texts in alphabetical order. Too many classes, or a name that is too long, is an error, which fail makes of a
-// message.
+// texts in alphabetical order. If there are too many, or a name is too long, the result is the error that fail returns
+// for the message.
 func (l *labeler) setClasses(fail func(string, ...any) error) error {
-	names := slices.Collect(maps.Keys(l.texts))
+	names := slices.Sorted(maps.Keys(l.texts))
 	if len(names) > dataset.MaxClasses {
 		return fail("holds more than %d classes (%s); group the rare ones, or predict one of them with positive:",
 			dataset.MaxClasses, listTexts(l.texts))
 	}
 	for _, name := range names {
 		if len(name) > dataset.MaxClassName {
-			return fail("holds a class whose name has %d bytes, more than %d", len(name), dataset.MaxClassName)
+			return fail("holds a class whose name, %.40q..., has %d bytes; shorten it to %d", name, len(name),
+				dataset.MaxClassName)
 		}
 	}
 	slices.SortFunc(names, func(a, b string) int {

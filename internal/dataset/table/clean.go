@@ -34,7 +34,8 @@ const cleanBytes = 1 << 18
 // Read passes valid text on. It fails if limit is exceeded, which is within a row that does not end.
 func (c *cleanReader) Read(p []byte) (int, error) {
 	if c.n > c.limit {
-		return 0, c.fail(c.line, fmt.Sprintf("a row of more than %d bytes; is a quote never closed?", maxRecord))
+		c.fail(c.line, fmt.Sprintf("a row of more than %d bytes; is a quote never closed?", maxRecord))
+		return 0, c.err
 	}
 	if len(p) == 0 {
 		return 0, nil
@@ -74,7 +75,7 @@ func (c *cleanReader) readMore() {
 		}
 		c.began = true
 		if isUTF16(p[:n]) {
-			_ = c.fail(1, adviceUTF16)
+			c.fail(1, adviceUTF16)
 			return
 		}
 		if bytes.HasPrefix(p[:n], []byte("\xef\xbb\xbf")) {
@@ -90,7 +91,7 @@ func (c *cleanReader) readMore() {
 
 	switch {
 	case bad != "":
-		_ = c.fail(c.line, bad)
+		c.fail(c.line, bad)
 	case err == nil || err == io.EOF || errors.As(err, new(*InputError)):
 		c.err = err
 	default:
@@ -110,10 +111,9 @@ func isUTF16(head []byte) bool {
 
 const adviceUTF16 = "text in UTF-16; convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"
 
-// fail sets c.err to an error at a line, and returns it.
-func (c *cleanReader) fail(line int, msg string) error {
+// fail sets c.err to an error at a line.
+func (c *cleanReader) fail(line int, msg string) {
 	c.err = &InputError{File: c.uri, Line: line, Msg: msg}
-	return c.err
 }
 
 // checkText returns the number of valid bytes at the start of p, and what is wrong with the byte after them; bad is
@@ -187,7 +187,7 @@ func (c *TextCheck) Line() error {
 		"bytes", c.At-maxRecord+1, c.At, maxRecord)}
 }
 
-// IsPlainText reports whether a file is uncompressed text, by its first bytes.
+// IsPlainText reports whether a file's first bytes are neither those of a compression nor those of Parquet.
 func IsPlainText(f File) (bool, error) {
 	head, err := readHead(f)
 	isBinary := unsupportedCompression(head) != ""

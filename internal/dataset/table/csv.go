@@ -152,7 +152,7 @@ func (s *csvSource) addDoubt(err error) error {
 	return err
 }
 
-// read reads the rows in batches (see source). A row that repeats the header is an error.
+// read reads the rows in batches (see source). A row that repeats a header of several names is an error.
 func (s *csvSource) read(ctx context.Context, q request) error {
 	r, err := s.open(len(s.cols))
 	if err != nil {
@@ -291,14 +291,14 @@ func (r *csvReader) nextRecord() ([]string, error) {
 		return record, nil
 	}
 
-	// What follows turns errors of the readers below into ones that say what to do.
 	if errors.Is(err, io.EOF) {
 		return nil, err
 	}
 
-	var table *InputError
-	if errors.As(err, &table) { // from cleanReader
-		return nil, table
+	// Turn errors of the readers below into ones that say what to do.
+	var rejected *InputError
+	if errors.As(err, &rejected) { // from cleanReader
+		return nil, rejected
 	}
 
 	var parse *csv.ParseError
@@ -306,8 +306,8 @@ func (r *csvReader) nextRecord() ([]string, error) {
 		return nil, &InputError{File: r.uri, Msg: "the file cannot be read to its end; it may be truncated", Err: err}
 	}
 	// A quote may be unclosed only because the text was rejected before its end.
-	if errors.As(r.clean.err, &table) && parse.Line >= r.clean.line {
-		return nil, table
+	if errors.As(r.clean.err, &rejected) && parse.Line >= r.clean.line {
+		return nil, rejected
 	}
 
 	e := &InputError{File: r.uri, Line: parse.Line}

@@ -238,6 +238,12 @@ func TestParquetFilesOfDays(t *testing.T) {
 	const missing = `2.parquet: column "y": missing here`
 	_, err := Open(gone, Options{})
 	must.Say(t, "a column that is gone", err, missing)
+
+	// The type that does not go with the third file's is that of the second: numbers go with both.
+	apart := []File{file("1.parquet", column{"x", ints(1, 2)}), file("2.parquet", column{"x", texts("1", "2")}),
+		file("3.parquet", column{"x", bools(0, 1)})}
+	_, err = Open(apart, Options{})
+	must.Say(t, "a third type", err, `3.parquet: column "x": is bool here and text in 2.parquet;`)
 }
 
 // TestTruncatedParquet: a file that is cut off, at the end or anywhere (here every 97 bytes), is an error that says so.

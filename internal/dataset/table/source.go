@@ -249,7 +249,7 @@ func readHead(f File) (string, error) {
 	}
 
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return "", &InputError{File: f.URI, Msg: "read", Err: err}
+		return "", &InputError{File: f.URI, Msg: "the file cannot be read", Err: underlying(err)}
 	}
 	return string(head[:n]), nil
 }

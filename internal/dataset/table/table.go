@@ -164,7 +164,7 @@ func Open(files []File, o Options) (*Table, error) {
 			return nil, err
 		}
 		var err error
-		if t.columns, from, err = mergeColumns(t.columns, from, files[0], f, s.columns()); err != nil {
+		if t.columns, from, err = mergeColumns(t.columns, from, f, s.columns()); err != nil {
 			return nil, err
 		}
 	}

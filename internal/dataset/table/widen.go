@@ -9,13 +9,13 @@ import (
 	"coppice/internal/dataset"
 )
 
-// mergeColumns adds the columns that file f has to those of the files before it, all, and returns these with from: by
-// column, the URI of the file that its type comes from. first is the first file.
+// mergeColumns returns the columns of a table after file f, with the columns have, is added. all are the columns of the
+// files before it, and from the URI of the file that each column's type comes from, which is also returned.
 //
 // A column gets a type that holds the values of all files. Numbers and anything else go together at first: the numbers
 // may be a column of nulls, whose type says nothing, which shows when it is read. A column that is new is null in the
 // files before. A column that f lacks is an error.
-func mergeColumns(all []Column, from []string, first File, f File, have []Column) ([]Column, []string, error) {
+func mergeColumns(all []Column, from []string, f File, have []Column) ([]Column, []string, error) {
 	fail := func(column, format string, args ...any) error {
 		return &InputError{File: f.URI, Column: column, Msg: fmt.Sprintf(format, args...)}
 	}
@@ -29,7 +29,7 @@ func mergeColumns(all []Column, from []string, first File, f File, have []Column
 		other := have[place]
 		typ, unit, ok := widestType(*c, other)
 		if !ok {
-			return nil, nil, unlike(f.URI, other, first.URI, *c, "")
+			return nil, nil, unlike(f.URI, other, from[i], *c, "")
 		}
 		if typ != c.Type || unit != c.Unit {
 			from[i] = f.URI
@@ -88,24 +88,27 @@ type reshaped struct {
 	at   []int // by column, its index in the file; -1 if the file does not have it
 	// fill returns a column that the file does not have, for so many rows.
 	fill func(place, rows int) dataset.Values
-	// turn returns the values of a column in its type; nil leaves all values as they are.
-	turn func(place int, v *dataset.Values) (dataset.Values, error)
+	// convert returns the file's values of a column in the column's type; nil leaves all values as they are.
+	convert func(place int, v *dataset.Values) (dataset.Values, error)
 }
 
 func (f *reshaped) columns() []Column { return f.cols }
 
-// read reads the file's own columns, and passes on batches of the columns asked for: those that the file lacks are
-// filled, and those of another type converted.
+// read passes on batches of the columns asked for. Those that the file has are read from it and converted; the others
+// are filled.
 func (f *reshaped) read(ctx context.Context, q request) error {
-	inner := q
+	// Ask the file for the columns that it has. among is, by column of q, its index among these; -1 if it is filled.
+	inner, among := q, make([]int, len(q.places))
 	inner.places = nil
-	for _, place := range q.places {
-		if f.at[place] >= 0 {
-			inner.places = append(inner.places, f.at[place])
+	for i, place := range q.places {
+		among[i] = -1
+		if own := f.at[place]; own >= 0 {
+			among[i] = len(inner.places)
+			inner.places = append(inner.places, own)
 		}
 	}
 
-	// The file fills a batch of its own, inner; the caller's batch, outer, gets the columns that are asked for.
+	// The file fills a batch of its own, outer.inner, whose columns become some of outer's, the caller's batch.
 	var outer *Batch
 	inner.empty = func() *Batch {
 		if outer = q.empty(); outer.inner == nil {
@@ -114,19 +117,18 @@ func (f *reshaped) read(ctx context.Context, q request) error {
 		return outer.inner
 	}
 	inner.emit = func(b *Batch, done, total int64) (err error) {
-		columns, next := make([]dataset.Values, len(q.places)), 0
+		columns := make([]dataset.Values, len(q.places))
 		for i, place := range q.places {
-			if f.at[place] < 0 {
+			switch {
+			case among[i] < 0:
 				columns[i] = f.fill(place, b.Rows)
-				continue
-			}
-			columns[i] = b.Columns[next]
-			if f.turn != nil {
-				if columns[i], err = f.turn(place, &b.Columns[next]); err != nil {
+			case f.convert == nil:
+				columns[i] = b.Columns[among[i]]
+			default:
+				if columns[i], err = f.convert(place, &b.Columns[among[i]]); err != nil {
 					return err
 				}
 			}
-			next++
 		}
 		*outer = Batch{Columns: columns, Rows: b.Rows, First: b.First, Lines: b.Lines, inner: b}
 		return q.emit(outer, done, total)

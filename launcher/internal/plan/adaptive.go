@@ -55,8 +55,8 @@ func (p *Planned) openTrials(q Inputs) (err error) {
 		return err
 	}
 
-	// The listed trials, those that the search begins with, and open ones. A method whose trials are all listed in
-	// advance, such as halton, has no open ones.
+	// The listed trials, those that the search begins with, and open ones. A method whose trials are all known in
+	// advance, such as halton, has no open ones, and may have fewer trials than total.
 	trials := append(slices.Clone(p.Trials[:listed]), begin...)
 	p.Expected = append(slices.Clone(trials), p.Proposal.Trials[len(trials):]...)
 	if !s.Search.Listed() {
@@ -64,7 +64,6 @@ func (p *Planned) openTrials(q Inputs) (err error) {
 			trials = append(trials, sweep.Trial{Number: n, Source: s.Search.Method, Open: true})
 		}
 	}
-	// A method whose trials are all listed has no open ones to fill up with, and may have fewer than total.
 	p.Trials, p.Expected = trials, p.Expected[:len(trials)]
 	if !p.Open() {
 		p.Base = nil
@@ -91,28 +90,22 @@ func canonicalChoices(random map[string]sweep.Distribution,
 	return out
 }
 
-// noteAdaptive adds notes about what a search that learns begins with, and where that comes from. listed is the number
-// of trials that the spec lists, begin are those after them. looked says whether earlier sweeps were read.
-func (p *Planned) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
-	one, many, claimed := "trial", "trials", "when they are claimed"
+// noteAdaptive adds notes about a search that learns: how many trials it decides later, what earlier sweeps it learns
+// from, and which trials start from a winner of these. listed is the number of trials that the spec lists, and begin
+// are those after them with which the search begins. earlierRead says whether earlier sweeps were read.
+func (p *Planned) noteAdaptive(listed int, begin []sweep.Trial, earlierRead bool) {
+	one, it, they := "trial", "it is", "they are"
 	if p.Spec.Validate != nil {
-		one, many, claimed = "configuration", "configurations", "when their first fold is claimed"
+		one, it, they = "configuration", "its first fold is", "their first fold is"
 	}
-	warm := 0
-	for _, t := range begin {
-		if t.Source == search.SourceWarm {
-			warm++
-		}
-	}
-	fresh := len(p.Trials) - listed - warm
-	if p.Open() {
-		p.note("%d %s are decided %s (search.method: %s)", len(p.Trials)-listed-len(begin), many, claimed,
-			p.Spec.Search.Method)
+	if open := len(p.Trials) - listed - len(begin); p.Open() {
+		p.note("%s %s decided when %s claimed (search.method: %s)", english.Plural(open, one, ""),
+			english.PluralWord(open, "is", "are"), english.PluralWord(open, it, they), p.Spec.Search.Method)
 	}
 
 	switch {
 	case p.Spec.Search.WarmStart == "":
-	case !looked:
+	case !earlierRead:
 		p.note("warm_start: what earlier sweeps of model %s have found is read when the sweep is started", p.Spec.Model)
 	case len(p.Earlier) == 0:
 		p.note("warm_start: no earlier sweep of model %s has a result that fits the space", p.Spec.Model)
@@ -120,13 +113,18 @@ func (p *Planned) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
 	for _, e := range p.Earlier {
 		p.note("warm_start: %s of %s, on %s", english.Plural(len(e.Trials), "result", ""), e.Sweep, e.Dataset)
 	}
+	warm := 0
 	for _, t := range begin {
 		if t.Source == search.SourceWarm {
 			p.note("warm_start: %s %d is %s", one, t.Number, t.Reason)
+			warm++
 		}
 	}
 	if warm > 0 {
-		p.note("warm_start: %d of %d %s start from an earlier winner, %d are new", warm, len(p.Trials), many, fresh)
+		fresh := len(p.Trials) - listed - warm
+		p.note("warm_start: %d of %s %s from an earlier winner, %d %s new", warm,
+			english.Plural(len(p.Trials), one, ""), english.PluralWord(warm, "starts", "start"), fresh,
+			english.PluralWord(fresh, "is", "are"))
 	}
 }
 
@@ -225,9 +223,9 @@ func (p *Planned) setRungs(chooses metric.Metric, data *dataset.Manifest) error 
 	return nil
 }
 
-// populate leaves all trials of population-based training open: they are decided generation by generation. The proposed
-// trials, a generation's number of random draws, are expected again in each generation. The error says that the space
-// has too few configurations for a population.
+// populate leaves all trials of population-based training open, since they are decided generation by generation. For
+// the size of the machines, it sets p.Expected to the proposed trials, which are the random draws of one generation,
+// again in each generation. A space with fewer configurations than a population has is an error.
 func (p *Planned) populate() error {
 	drawn, size := p.Trials, p.Spec.Search.Population
 	if len(drawn) < size {

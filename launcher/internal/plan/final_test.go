@@ -206,7 +206,7 @@ func TestFoldsOfASearchThatLearns(t *testing.T) {
 	noted(t, p, "12 configurations are decided when their first fold is claimed",
 		"20 configurations in 5 folds of train (kfold) are 100 trials",
 		"warm_start: configuration 2 is number 1 of night-3",
-		"warm_start: 1 of 20 configurations start from an earlier winner, 17 are new")
+		"warm_start: 1 of 20 configurations starts from an earlier winner, 17 are new")
 
 	// Folds and refit may become the largest that the space has.
 	largest := built(t, cross(t, "{kfold: 5}", "fixed: [{}, {learning_rate: 0.2}]",
