@@ -387,8 +387,8 @@ func (l *labeler) setClasses(fail func(string, ...any) error) error {
 	}
 	for _, name := range names {
 		if len(name) > dataset.MaxClassName {
-			return fail("holds a class whose name, %.40q..., has %d bytes; shorten it to %d", name, len(name),
-				dataset.MaxClassName)
+			return fail("holds a class whose name has %d bytes, of at most %d; shorten it: %.40q...", len(name),
+				dataset.MaxClassName, name)
 		}
 	}
 	slices.SortFunc(names, func(a, b string) int {
