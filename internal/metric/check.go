@@ -29,8 +29,7 @@ func (e *Evaluator) checkLengths(m Metric) error {
 	case n == 0:
 		return fault(m, -1, "there are no rows")
 	case uint64(n) > maxRows:
-		return fault(m, -1, "the columns have different lengths: %d rows, more than the %d that can be ranked", n,
-			uint64(maxRows))
+		return fault(m, -1, "there are %d rows, more than the %d that can be ranked", n, uint64(maxRows))
 	}
 
 	return nil

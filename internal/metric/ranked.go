@@ -29,8 +29,8 @@ func auc(e *Evaluator, m Metric) (float64, error) {
 
 // twicePairs counts the pairs of a row with label 1 and a row with label 0: twice if the 1 is predicted higher, once if
 // both have the same prediction. keys are those of a packed ranking, sorted: the lowest bit is the label, and keys that
-// are equal but for this bit are equal predictions. The count is at most twice (rows / 2)^2, which
-// with fewer than 2^32 rows is below 2^63.
+// are equal but for this bit are equal predictions. The count is at most twice (rows / 2)^2, which with fewer than 2^32
+// rows is below 2^63.
 func twicePairs(keys []uint64) uint64 {
 	var area, above, pos, neg uint64
 	value := keys[0] >> 1
@@ -240,7 +240,7 @@ func (g *groups) averagePrecision(places int) float64 {
 }
 
 // eachGroup calls use with the value (m.group) and the weight of every group, in the order of Input.Group's numbers. It
-// is an error if there are no groups, or labels that are not whole grades.
+// is an error if the rows are not valid (checkNumbers), have no groups, or have labels that are not whole grades.
 func (e *Evaluator) eachGroup(m Metric, use func(value, weight float64)) error {
 	if _, err := e.checkNumbers(m); err != nil {
 		return err

@@ -210,9 +210,9 @@ func (c *Column) newIDShare() float64 {
 // fewNumbers is how many distinct numbers a column has at most if it is an aggregate by levels of another.
 const fewNumbers = 2000
 
-// printNumbers sets Prints to the lowest hashes of the distinct numbers, at most most of them. Two columns with the
+// printNumbers sets Prints to the lowest hashes of the distinct numbers, at most limit of them. Two columns with the
 // same numbers keep the same hashes, so that the share of common numbers can be estimated (sharedPrints).
-func (c *Column) printNumbers(sorted []float64, most int) {
+func (c *Column) printNumbers(sorted []float64, limit int) {
 	var hashes []uint64
 	for i, x := range sorted {
 		if i == 0 || x != sorted[i-1] {
@@ -220,15 +220,15 @@ func (c *Column) printNumbers(sorted []float64, most int) {
 		}
 	}
 	slices.Sort(hashes)
-	for _, h := range hashes[:min(len(hashes), most)] {
+	for _, h := range hashes[:min(len(hashes), limit)] {
 		c.Prints = binary.BigEndian.AppendUint64(c.Prints, h)
 	}
 }
 
 // measurePeaks sets Top, the most frequent of the sorted numbers, and Peaks, those with a share of peakShare or more,
-// in ascending order. If there are more than most, the most frequent are kept. Shares are of rows, the number of all
+// in ascending order. If there are more than limit, the most frequent are kept. Shares are of rows, the number of all
 // rows, including those without a number.
-func (c *Column) measurePeaks(sorted []float64, rows float64, most int) {
+func (c *Column) measurePeaks(sorted []float64, rows float64, limit int) {
 	for from := 0; from < len(sorted); {
 		to := from + 1
 		for to < len(sorted) && sorted[to] == sorted[from] {
@@ -243,9 +243,9 @@ func (c *Column) measurePeaks(sorted []float64, rows float64, most int) {
 		}
 		from = to
 	}
-	if len(c.Peaks) > most {
+	if len(c.Peaks) > limit {
 		slices.SortStableFunc(c.Peaks, func(a, b Peak) int { return cmp.Compare(b.Share, a.Share) })
-		c.Peaks = c.Peaks[:most]
+		c.Peaks = c.Peaks[:limit]
 		slices.SortFunc(c.Peaks, func(a, b Peak) int { return cmp.Compare(a.Number, b.Number) })
 	}
 }
@@ -417,8 +417,7 @@ type columnEncoder struct {
 // their range, from 1 to steps, but peaks have codes of their own behind these. In its range a peak would be together
 // with other numbers, and with which of them depends on the value that a quantile happens to meet: the same column
 // would say far more of the label on one night than on the next. Texts and ids have one for each level that was kept,
-// from 2 on, and share code 1 otherwise.
-// Times have code 1.
+// from 2 on, and share code 1 otherwise. Times have code 1.
 func newColumnEncoder(column *Column) *columnEncoder {
 	k := &columnEncoder{column: column}
 	switch {

@@ -172,13 +172,14 @@ func (c *comparison) checkTimes() {
 			percent(c.p.Odd), stamp(c.p.OddAt))
 	}
 
-	newest, moves := c.learnStep(func(p *Profile) time.Time { return p.Newest })
-	oldest, _ := c.learnStep(func(p *Profile) time.Time { return p.Oldest })
-	usually := seconds(moves.center)
-
 	if c.Respecified {
 		return
 	}
+
+	// newest and oldest are by how much later than expected these rows are.
+	newest, moves := c.learnStep(func(p *Profile) time.Time { return p.Newest })
+	oldest, _ := c.learnStep(func(p *Profile) time.Time { return p.Oldest })
+	usually := seconds(moves.center)
 	if !c.p.Newest.After(c.last.Newest) && moves.nights > 0 && usually > 0 {
 		c.add(Blocking, CodeStale, c.p.TimeColumn, "the newest row is from %s, and last night's was from %s",
 			stamp(c.p.Newest), stamp(c.last.Newest))

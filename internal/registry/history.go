@@ -250,8 +250,8 @@ func findBrokenMoves(model string, events []recordedEvent) error {
 
 		object := eventObject(model, e.Alias, e.Sequence)
 		if e.From != from {
-			errs = append(errs, Damaged(object, fmt.Errorf("it moves the alias from version %d, but the alias was at "+
-				"%s", e.From, versionName(from))))
+			errs = append(errs, Damaged(object, fmt.Errorf("it moves the alias from %s, but the alias was at %s",
+				versionName(e.From), versionName(from))))
 		}
 		if e.Previous != want {
 			errs = append(errs, Damaged(object, fmt.Errorf("it names %.12s... as the SHA-256 of the move before, "+

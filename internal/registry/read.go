@@ -162,7 +162,8 @@ func (r *Registry) Models(ctx context.Context) ([]string, error) {
 	return models, nil
 }
 
-// Numbers returns the numbers of a model's versions, ascending.
+// Numbers returns the numbers of a model's versions, ascending, without those of which a damaged mark leaves open
+// whether they were deleted.
 func (r *Registry) Numbers(ctx context.Context, model string) ([]int, error) {
 	if err := checkModel(model); err != nil {
 		return nil, err

@@ -22,16 +22,15 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Ask is a request for the next trials of a search. The answer does not depend on the order of the known trials. Asking
-// for two trials at once gives the same two as asking for one, and for another once the first is known to be running.
+// Ask is a request for the next trial of a search. The answer does not depend on the order of the known trials.
 type Ask struct {
 	Search   sweep.Search // its random space and constraints
-	Method   string       // one of Methods; empty is auto
+	Method   string       // one of Methods
 	Maximize bool
 	Seed     uint64
 	Known    []sweep.Seen    // this search's trials so far
 	Earlier  []sweep.Earlier // earlier searches for the same, newest first
-	Number   int             // number of trials wanted
+	Number   int             // number of trials wanted; more than one only in tests
 
 	// Base are the parameters that every trial has unless its own override them. Constraints may refer to them.
 	Base sweep.Params
@@ -202,13 +201,13 @@ func (a *asker) fromRest() *Suggestion {
 	return nil
 }
 
-// exhaustedError returns the error that no configuration was found for some of the wanted trials; missing is how many.
-// Either all configurations of the space are known, or those that are not were not found by drawing.
-func (a *asker) exhaustedError(missing, wanted int) error {
+// exhaustedError returns the error that no configuration was found for a trial. Either all configurations of the space
+// are known, or those that are not were not found by drawing.
+func (a *asker) exhaustedError() error {
 	space := fmt.Sprintf("%d draws from search.random broke a constraint or were known", attempts)
 	if a.size > 0 && a.size <= maxEnumerated {
 		space = fmt.Sprintf("search.random has %d configurations before constraints", a.size)
 	}
-	return problem.New(problem.Input, "search: no configuration is left for %d of %d trials: %s, and %d are known; "+
-		"widen the ranges, loosen the constraints or ask for fewer", missing, wanted, space, len(a.tried))
+	return problem.New(problem.Input, "search: no configuration is left for another trial: %s, and %d are known; "+
+		"widen the ranges, loosen the constraints or ask for fewer", space, len(a.tried))
 }

@@ -300,7 +300,7 @@ func TestAskRefuses(t *testing.T) {
 		`search: constraints[0]: "z > 1": column 1: unknown name "z" (known: x)`: with(func(r *search.Ask) {
 			r.Search.Constraints = []string{"z > 1"}
 		}),
-		`search: no configuration is left for 1 of 1 trials: 2000 draws from search.random broke a constraint or ` +
+		`search: no configuration is left for another trial: 2000 draws from search.random broke a constraint or ` +
 			`were known, and 0 are known`: with(func(r *search.Ask) {
 			r.Search.Constraints = []string{"x > 2"}
 		}),

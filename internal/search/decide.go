@@ -135,7 +135,7 @@ func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params)
 
 	s := a.byMethod()
 	if s == nil {
-		return Suggestion{}, a.exhaustedError(1, 1)
+		return Suggestion{}, a.exhaustedError()
 	}
 	if s.Trial = trial; weights != "" {
 		s.Reason += "; " + weights

@@ -26,7 +26,7 @@ func Next(r Ask) ([]Suggestion, error) {
 			s = a.byMethod()
 		}
 		if s == nil {
-			return out, a.exhaustedError(r.Number-len(out), r.Number)
+			return out, a.exhaustedError()
 		}
 		s.Trial = a.next
 		out = append(out, *s)

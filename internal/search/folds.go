@@ -78,7 +78,7 @@ func findUnmet(c *sweep.Rated, require []*Condition) string {
 			return fmt.Sprintf("may not meet a requirement: %v", err)
 		}
 		if !holds {
-			return fmt.Sprintf("does not meet the requirement %s:%s", q, valuesOf(q, facts))
+			return fmt.Sprintf("does not meet the requirement %s: %s", q, valuesOf(q, facts))
 		}
 	}
 	return ""

@@ -344,9 +344,9 @@ func TestPick(t *testing.T) {
 			"trial 1 has the highest auc on valid, 0.75; the runner-up is trial 0 with 0.7, behind by 0.05 (6.7 %)"},
 		"passed over": {five, "trees <= 15 && log_loss < 0.5", nil, []int{0},
 			[]sweep.Rejected{
-				{Trial: 1, Reason: "does not meet the requirement trees <= 15 && log_loss < 0.5: log_loss is 0.1 " +
+				{Trial: 1, Reason: "does not meet the requirement trees <= 15 && log_loss < 0.5: log_loss is 0.1, " +
 					"trees is 20"},
-				{Trial: 3, Reason: "does not meet the requirement trees <= 15 && log_loss < 0.5: log_loss is 0.3 " +
+				{Trial: 3, Reason: "does not meet the requirement trees <= 15 && log_loss < 0.5: log_loss is 0.3, " +
 					"trees is 30"},
 			},
 			"trial 0 has the highest auc on valid, 0.7; it is the only one that may win; 2 that ranked higher may " +

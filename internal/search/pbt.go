@@ -93,7 +93,7 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 		b.tabu = func(params sweep.Params) bool { return b.taken[keyFrom(nil, params)] }
 		s := b.byMethod()
 		if s == nil {
-			return Suggestion{}, b.exhaustedError(1, 1)
+			return Suggestion{}, b.exhaustedError()
 		}
 		return Suggestion{Trial: trial, Params: s.Params, Source: sweep.MethodPBT,
 			Reason: "the first generation is drawn by the seed and the trial's number"}, nil
@@ -137,7 +137,7 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 
 	// All near the best have been tried.
 	if !goesOn {
-		return Suggestion{}, b.exhaustedError(1, 1)
+		return Suggestion{}, b.exhaustedError()
 	}
 	s := b.before[own]
 	return continueFrom(trial, s, normalizeNumbers(s.Params),

@@ -33,7 +33,8 @@ func Pick(p *sweep.Plan, b sweep.Board, metric string, require []*Condition, exc
 	var eligible []*sweep.Result
 	several := len(p.Spec.Goals) > 0
 	for _, row := range b.Rows {
-		// a fold's model is discarded, and the final training's has seen the rows that select
+		// A fold's model is discarded, and the final training's has seen the rows that select. The refit of a
+		// cross-validated sweep may win: it is judged by the configuration's folds.
 		if row.Result == nil || row.Result.Status != sweep.StatusDone || row.Trial.Fold > 0 ||
 			row.Trial.Refit && p.Folds == nil {
 			continue
@@ -90,19 +91,19 @@ func objection(spec *sweep.Spec, result *sweep.Result, require []*Condition) str
 			return fmt.Sprintf("whether it meets a requirement is not known: %v", err)
 		}
 		if !holds {
-			return fmt.Sprintf("does not meet the requirement %s:%s", c, valuesOf(c, facts))
+			return fmt.Sprintf("does not meet the requirement %s: %s", c, valuesOf(c, facts))
 		}
 	}
 	return ""
 }
 
-// valuesOf returns the facts that a condition refers to, as text such as " log_loss is 0.1 trees is 20".
+// valuesOf returns the facts that a condition refers to, as text such as "log_loss is 0.1, trees is 20".
 func valuesOf(c *Condition, facts map[string]float64) string {
-	var text strings.Builder
+	var values []string
 	for _, name := range c.Names() {
-		fmt.Fprintf(&text, " %s is %.6g", name, facts[name])
+		values = append(values, fmt.Sprintf("%s is %.6g", name, facts[name]))
 	}
-	return text.String()
+	return strings.Join(values, ", ")
 }
 
 // explainByScore says for people why the trial with the best score won, and by how much it leads the next one that may

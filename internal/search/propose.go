@@ -219,7 +219,6 @@ func (p *proposer) addRandom() error {
 		p.drawFrom(s)
 	}
 
-	// It is an error if there is no trial at all, or if the space is too large to be known as exhausted.
 	found := len(p.found.Trials)
 	if found == 0 || found < p.Trials && len(s.samplers) > 0 && !s.countable() {
 		return p.tooFew()
