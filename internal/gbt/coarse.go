@@ -55,9 +55,9 @@ func (g *grower) countBins(f int, counts []int64) {
 	}
 }
 
-// evenCoarseBins joins consecutive bins to at most `most` coarse bins of about equal numbers of rows, and returns the
+// evenCoarseBins joins consecutive bins to at most limit coarse bins of about equal numbers of rows, and returns the
 // coarse bin of each bin. counts has each bin's number of rows. A bin with many rows may be a coarse bin by itself.
-func evenCoarseBins(counts []int64, most int) []uint8 {
+func evenCoarseBins(counts []int64, limit int) []uint8 {
 	remaining := int64(0) // rows in this coarse bin and in all after it
 	for _, c := range counts {
 		remaining += c
@@ -68,8 +68,8 @@ func evenCoarseBins(counts []int64, most int) []uint8 {
 	for b, c := range counts {
 		// Begin another coarse bin if more than half of this bin's rows would be beyond an equal share of the rows that
 		// remain. The last coarse bin takes all that is left.
-		share := float64(remaining) / float64(most-coarse)
-		if rows > 0 && coarse < most-1 && float64(rows)+float64(float64(c)/2) > share {
+		share := float64(remaining) / float64(limit-coarse)
+		if rows > 0 && coarse < limit-1 && float64(rows)+float64(float64(c)/2) > share {
 			remaining -= rows
 			coarse, rows = coarse+1, 0
 		}

@@ -226,8 +226,8 @@ var numbered = map[string]Part{"claims": PartClaim, "heartbeats": PartHeartbeat,
 
 // ParseTrialObject returns what an object under Trials is, by its name: the trial, the kind, and the number of the
 // claim or, for objects of rungs, of trees; 0 for kinds without one. A name in a trial's folder that it does not know
-// is of kind PartOther. ok is false for names that none of the methods above returns, such as one with a number in
-// another spelling.
+// is of kind PartOther. ok is false for a name that is not in a trial's folder, as that of a Trouble, and for a number
+// in another spelling than the methods above give it.
 func (n Names) ParseTrialObject(name string) (trial int, part Part, claim int, ok bool) {
 	rest, found := strings.CutPrefix(name, n.Trials())
 	if !found {

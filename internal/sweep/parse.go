@@ -144,9 +144,9 @@ func (s *Spec) fillDefaults(v Vocabulary) {
 		s.Objective = name
 	}
 	s.Model = cmp.Or(s.Model, s.Name)
+	s.Search.Stop.fillDefaults()
 
 	// A machine that is described by its size has a custom type, and no Spot price.
-	s.Search.Stop.fillDefaults()
 	if m := &s.Machine; m.Type == "" && (m.VCPUs != 0 || m.Memory != 0) {
 		m.Type, m.Spot = fmt.Sprintf("custom-%d-%d", m.VCPUs, m.Memory<<10), new(false) // in MiB
 	}

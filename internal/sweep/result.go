@@ -233,8 +233,8 @@ func DecodeResult(data []byte) (*Result, error) {
 }
 
 // check checks what the aggregator relies on. Every result has possible numbers, a known status, and a reason and other
-// parts that are not too long. A trial that is done has a finite score and files of its own attempt. Only a trial of a
-// fold that is done has no files, since its model is discarded.
+// parts that are not too long. A trial that is done has a finite score, and files of its own attempt or, if it is of a
+// fold, none: its model is discarded.
 func (r *Result) check() error {
 	if err := CheckID(string(r.Sweep)); err != nil {
 		return err
@@ -468,7 +468,7 @@ func DecodeScores(data []byte) ([]float64, error) {
 		return nil, NotA("scores file", fmt.Errorf(format, args...))
 	}
 	if len(data) < head+4 || string(data[:len(scoresMagic)]) != scoresMagic {
-		return bad("it does not begin with %s", scoresMagic)
+		return bad("%d bytes that do not begin with %s and a number of rows", len(data), scoresMagic)
 	}
 	rows := binary.LittleEndian.Uint64(data[len(scoresMagic):])
 	if rows > MaxScores || uint64(len(data)) != uint64(head)+8*rows+4 {
