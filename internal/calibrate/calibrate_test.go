@@ -174,9 +174,7 @@ func TestRowsOfWeightZeroDoNotCount(t *testing.T) {
 	for _, m := range calibrate.Methods() {
 		a := fit(t, m, raw, label, weight)
 		b := fit(t, m, more, append(slices.Clone(label), 0, 1, 1), append(slices.Clone(weight), 0, 0, 0))
-		if encode(t, a) != encode(t, b) {
-			t.Errorf("%s: %s without rows of weight 0, and %s with them; want the same", m, a, b)
-		}
+		must.Equal(t, encode(t, a), encode(t, b), "%s without rows of weight 0, and with them", m)
 	}
 }
 

@@ -218,9 +218,7 @@ func TestDerivedEncodingTravelsAlone(t *testing.T) {
 	if want := []string{"city", "id"}; !slices.Equal(parts, want) {
 		t.Errorf("parts %q, want %q", parts, want)
 	}
-	if got, want := e.Tables[2].Name(), "city+age~+at.hour"; got != want {
-		t.Errorf("the table's name is %q, want %q", got, want)
-	}
+	must.Equal(t, e.Tables[2].Name(), "city+age~+at.hour", "the table's name")
 }
 
 // FuzzDecodeEncoding checks that an encoding which is accepted has inputs and not too many levels, and is accepted
@@ -312,9 +310,7 @@ func TestTextOf(t *testing.T) {
 		{v(Time, Micro, 1499039000000000), "2017-07-02T23:43:20Z"},
 		{v(Time, Nano, 1499039000000000001), "2017-07-02T23:43:20.000000001Z"},
 	} {
-		if got := tc.v.TextOf(0); got != tc.want {
-			t.Errorf("text of %+v: got %q, want %q", *tc.v, got, tc.want)
-		}
+		must.Equal(t, tc.v.TextOf(0), tc.want, "text of %+v", *tc.v)
 	}
 }
 
@@ -332,7 +328,5 @@ func TestSplitAndSeconds(t *testing.T) {
 			t.Errorf("%d %s: %d s and %d ns, want %d and %d", tc.n, tc.unit, sec, nsec, tc.sec, tc.nsec)
 		}
 	}
-	if got := Seconds(1499039000, 250e6); got != 1499039000.25 {
-		t.Errorf("1499039000 s and 250 ms: got %v, want 1499039000.25", got)
-	}
+	must.Equal(t, Seconds(1499039000, 250e6), 1499039000.25, "1499039000 s and 250 ms")
 }

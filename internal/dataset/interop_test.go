@@ -49,9 +49,7 @@ func TestApacheReadsOurFiles(t *testing.T) {
 				"manifest", s.Name, rows.Len(), columns.NumRows(), columns.NumCols())
 		}
 		for j, f := range d.Manifest.Features {
-			if got := columns.ColumnName(j); got != f.Name {
-				t.Errorf("%s: column %d is called %q, want %q", s.Name, j, got, f.Name)
-			}
+			must.Equal(t, columns.ColumnName(j), f.Name, "%s: column %d is called", s.Name, j)
 			values := columns.Column(j).(*array.Uint8).Uint8Values()
 			if !bytes.Equal(values, s.Columns[j]) {
 				t.Errorf("%s: column %q has bins %v, want %v", s.Name, f.Name, values, s.Columns[j])
@@ -89,9 +87,7 @@ func TestApacheReadsOurSample(t *testing.T) {
 		t.Errorf("split %q and %d columns; want %q and %d", split, batch.NumCols(), s.Split, len(s.Names)+1)
 	}
 	for r, row := range s.Row {
-		if batch.Column(0).(*array.Uint32).Value(r) != row {
-			t.Errorf("row %d of the sample has number %d, want %d", r, batch.Column(0).(*array.Uint32).Value(r), row)
-		}
+		must.Equal(t, batch.Column(0).(*array.Uint32).Value(r), row, "row %d of the sample has number", r)
 	}
 	for i := range s.Columns {
 		v, column := &s.Columns[i], batch.Column(i+1)

@@ -138,9 +138,7 @@ func TestOpenCostsNothing(t *testing.T) {
 		defer d.Close()
 		took = min(took, time.Since(start))
 	}
-	if n := len(d.Split("train").RowMajor); n != 5*rows {
-		t.Errorf("%d values, want %d", n, 5*rows)
-	}
+	must.Equal(t, len(d.Split("train").RowMajor), 5*rows, "number of values")
 
 	// Touching each of the bytes takes more than a second. Under the race detector the manifest alone takes a tenth of
 	// one.
@@ -450,9 +448,7 @@ func TestHashedFile(t *testing.T) {
 			if known {
 				want = hex.EncodeToString(sum[:])
 			}
-			if sums[i] != want {
-				t.Errorf("%s: block %d has the checksum %q, want %q", name, i, sums[i], want)
-			}
+			must.Equal(t, sums[i], want, "%s: block %d has the checksum", name, i)
 		}
 	}
 }

@@ -28,9 +28,7 @@ func TestContractExpects(t *testing.T) {
 	for day, want := range map[string]bool{"2026-11-26": false, "2026-11-27": true, "2026-11-30": true,
 		"2026-12-01": false} {
 		at := must.Get(time.Parse(time.DateOnly, day))(t)
-		if got := e.Holds(at.Add(23 * time.Hour)); got != want {
-			t.Errorf("%s is in the range of days: %t, want %t", day, got, want)
-		}
+		must.Equal(t, e.Holds(at.Add(23*time.Hour)), want, "%s is in the range of days", day)
 	}
 
 	// The key alone declares a contract.

@@ -395,9 +395,7 @@ func TestSampleForms(t *testing.T) {
 			t.Errorf("parsing %q: got error %v, expected none", in, err)
 			continue
 		}
-		if s.Sample != want {
-			t.Errorf("%q: got %+v, want %+v", in, s.Sample, want)
-		}
+		must.Equal(t, s.Sample, want, "%q", in)
 	}
 }
 
@@ -437,8 +435,6 @@ func TestDivided(t *testing.T) {
 func TestNamesDay(t *testing.T) {
 	s := SourceSpec{Files: []string{"gs://b/year={date:2006}/month={date:01}/site=de/day={date:02}.csv"}}
 	for column, want := range map[string]bool{"year": true, "month": true, "site": false, "day": false} {
-		if got := s.NamesDay(column); got != want {
-			t.Errorf("%s names the day: %t, want %t", column, got, want)
-		}
+		must.Equal(t, s.NamesDay(column), want, "%s names the day", column)
 	}
 }

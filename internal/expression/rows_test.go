@@ -39,9 +39,7 @@ func TestRows(t *testing.T) {
 		for _, name := range r.Names {
 			row = append(row, of[name])
 		}
-		if got := r.Of(row); got != want {
-			t.Errorf("%s is %v, expected %v", r.Text, got, want)
-		}
+		must.Equal(t, r.Of(row), want, "%s", r.Text)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // The tests below compare assembly routines with their Go counterparts. On a processor without the assembly both sides
@@ -281,9 +283,7 @@ func TestProbability(t *testing.T) {
 		}
 	}
 	for s, want := range map[float64]float64{0: 0.5, math.Inf(1): 1, 750: 1, 40: 1} {
-		if got := Probability(s); got != want {
-			t.Errorf("probability of %v is %v, want %v", s, got, want)
-		}
+		must.Equal(t, Probability(s), want, "probability of %v", s)
 	}
 	if p := Probability(math.Inf(-1)); p <= 0 || p > 1e-300 {
 		t.Errorf("the probability of -Inf is %v, want one above 0 and at most 1e-300", p)

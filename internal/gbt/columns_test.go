@@ -381,9 +381,7 @@ func TestParseParamsRefuses(t *testing.T) {
 // have a note. No name or alias is in the table twice.
 func TestMapIsComplete(t *testing.T) {
 	fields := reflect.TypeFor[Params]().NumField()
-	if len(trainedWith) != fields {
-		t.Errorf("%d parameters are trained with, want %d, one for each field of Params", len(trainedWith), fields)
-	}
+	must.Equal(t, fields, len(trainedWith), "fields of Params, of which each is a parameter")
 	p, err := ParseParams(Defaults().Map())
 	if err != nil || p != Defaults() {
 		t.Errorf("parsing the map of the defaults gives %+v, %v; want the defaults", p, err)

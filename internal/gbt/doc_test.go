@@ -24,10 +24,7 @@ func TestEveryFileHasItsPlace(t *testing.T) {
 			filepath.Ext(name) != ".s" {
 			continue
 		}
-		if said[name] != 1 {
-			t.Errorf("doc.go names %s %d times, want once: say in which of the three groups it is, and what it is for",
-				name, said[name])
-		}
+		must.Equal(t, said[name], 1, "how often doc.go names %s, in the one of three groups where it is", name)
 		delete(said, name)
 	}
 	for name := range said {

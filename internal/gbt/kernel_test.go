@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"coppice/internal/must"
 )
 
 // sameAsNaive returns an error unless h is the histogram of rows that plain integers give, for each of the features
@@ -273,9 +275,7 @@ func TestPanicReachesTheCaller(t *testing.T) {
 		}()
 		var done atomic.Int64
 		c.parallel(100, 1, func(_, lo, hi int) { done.Add(int64(hi - lo)) })
-		if done.Load() != 100 {
-			t.Errorf("after a panic the pool covers %d of 100 rows, want all", done.Load())
-		}
+		must.Equal(t, done.Load(), 100, "rows of 100 that the pool covers after a panic")
 	}
 }
 

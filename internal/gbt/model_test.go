@@ -142,9 +142,7 @@ end of trees
 		{1, -0.5, 3}, // truncated, to category 0
 		{1, -1, 4},
 	} {
-		if got := m.Predict([]float64{tc.a, tc.b}); got != tc.want {
-			t.Errorf("predict(%v, %v) = %v, want %v", tc.a, tc.b, got, tc.want)
-		}
+		must.Equal(t, m.Predict([]float64{tc.a, tc.b}), tc.want, "predict(%v, %v)", tc.a, tc.b)
 	}
 }
 
@@ -233,9 +231,7 @@ func TestMerge(t *testing.T) {
 	if err != nil {
 		t.Fatalf("reading the merged text: %v", err)
 	}
-	if len(m.Trees) != 5+6+7 {
-		t.Errorf("the merged model has %d trees, expected the 18 of its members", len(m.Trees))
-	}
+	must.Equal(t, len(m.Trees), 5+6+7, "trees of the merged model")
 	other, err := leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewBufferString(merged)), false)
 	if err != nil {
 		t.Fatalf("leaves reading the merged text: %v", err)
@@ -310,9 +306,7 @@ func TestShiftMovesEveryScore(t *testing.T) {
 			t.Fatalf("tree %d is another one with a shift, want only the first to differ", i)
 		}
 	}
-	if got, want := shifted.Trees[0].InternalValue[0], plain.Trees[0].InternalValue[0]+shift; got != want {
-		t.Errorf("the first root has the value %v, expected %v", got, want)
-	}
+	must.Equal(t, shifted.Trees[0].InternalValue[0], plain.Trees[0].InternalValue[0]+shift, "the first root's value")
 }
 
 // TestShiftRightsDownSampling: a model trained on a tenth of the negative rows, with a shift of log(.1), predicts as
@@ -351,9 +345,7 @@ func TestShiftOfAConstantModel(t *testing.T) {
 	p := small()
 	p.MinGainToSplit = 1e9
 	plain, shifted := mustTrain(t, &d.Data, p, Options{}).Model, mustTrain(t, &d.Data, p, Options{Shift: 3}).Model
-	if got, want := shifted.Predict(d.row(0)), plain.Predict(d.row(0))+3; got != want {
-		t.Errorf("predicts %v, expected %v", got, want)
-	}
+	must.Equal(t, shifted.Predict(d.row(0)), plain.Predict(d.row(0))+3, "what is predicted")
 	for _, bad := range []float64{math.NaN(), inf, -inf} {
 		var pe *ParamError
 		if _, err := Train(t.Context(), &d.Data, p, Options{Shift: bad}); !errors.As(err, &pe) || pe.Name != "shift" {

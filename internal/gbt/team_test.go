@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // gathering is a team of goroutines in one process. At each call of a Team's method, all workers put down their words,
@@ -309,9 +311,7 @@ func TestExchanges(t *testing.T) {
 		objective, _, _ := strings.Cut(what, ",")
 		p := rankParams(objective)
 		change(&p)
-		if got, want := perTree(p)-plain, p.Exchanges(workers); got != want {
-			t.Errorf("%s: %d exchanges more for each tree, want %d", what, got, want)
-		}
+		must.Equal(t, perTree(p)-plain, p.Exchanges(workers), "%s: exchanges more for each tree", what)
 	}
 }
 

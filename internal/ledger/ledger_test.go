@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -207,9 +206,7 @@ func TestAFinalTrainingKeepsItsMachines(t *testing.T) {
 		}
 		w.claim(attempt{trial: 3, task: 3}, "d", 160)
 		w.result(attempt{trial: 3, task: 3}, 240)
-		if got := w.read(300).MachineSeconds; got != want {
-			t.Errorf("a final training of %d machines: %v machine-seconds, want %v", machines, got, want)
-		}
+		must.Equal(t, w.read(300).MachineSeconds, want, "machine-seconds of a final training of %d machines", machines)
 	}
 }
 
@@ -229,9 +226,7 @@ func TestMachinesThatCannotHelpLeave(t *testing.T) {
 		final := w.results[1]
 		final.Usage.Machines = took
 		w.results[1] = final
-		if got := w.read(1100).MachineSeconds; got != want {
-			t.Errorf("a final training for two machines, finished by %d: %v machine-seconds, want %v", took, got, want)
-		}
+		must.Equal(t, w.read(1100).MachineSeconds, want, "machine-seconds of two machines, of which %d finished", took)
 	}
 }
 
@@ -277,9 +272,7 @@ func TestHowAttemptsEnd(t *testing.T) {
 	}
 	want := []string{"0/0 finished 40", "1/0 released 0", "2/0 lost 30", "2/1 running 160", "3/0 silent 0",
 		"4/0 lost 10", "5/0 paused 10", "5/1 released 0"}
-	if !slices.Equal(got, want) {
-		t.Errorf("attempts:\ngot  %q\nwant %q", got, want)
-	}
+	must.Equal(t, fmt.Sprintf("%q", got), fmt.Sprintf("%q", want), "attempts")
 }
 
 // TestDamage writes claims and heartbeats that are damaged or name another sweep or trial. They must cost nothing, and
@@ -323,9 +316,7 @@ func TestReadsOnlyWhatHasChanged(t *testing.T) {
 		if _, err := r.Read(t.Context(), w.results, at(100)); err != nil {
 			t.Fatalf("reading after %s: %v", after, err)
 		}
-		if got := opened.Load(); got != want {
-			t.Errorf("reading after %s: %d objects opened, want %d", after, got, want)
-		}
+		must.Equal(t, opened.Load(), want, "objects opened by reading after %s", after)
 	}
 
 	w.claim(attempt{}, "a", 10)
@@ -356,9 +347,7 @@ func TestAFailedReadIsRepeated(t *testing.T) {
 	away = nil
 	opened.Store(0)
 	must.Get(r.Read(t.Context(), w.results, at(100)))(t)
-	if got := opened.Load(); got != 2 {
-		t.Errorf("reading again: %d objects opened, want 2, the claim and its heartbeat", got)
-	}
+	must.Equal(t, opened.Load(), 2, "objects opened by reading again: the claim and its heartbeat")
 }
 
 // randomSweep makes a sweep with random trials that are claimed, lost and taken over, on up to four hosts.
@@ -545,9 +534,7 @@ func TestAFloorIsAtItsJobsPrice(t *testing.T) {
 	if want := 2*20*0.001 + 3*410*0.01; !near(l.Cost, want) {
 		t.Errorf("a job and a fallback: %v USD, want %v", l.Cost, want)
 	}
-	if w.plan.Quote.LeadTime.Expected != (10 * time.Second).Seconds() {
-		t.Errorf("the lead time is %v s, want 10 s as in the sum above", w.plan.Quote.LeadTime.Expected)
-	}
+	must.Equal(t, w.plan.Quote.LeadTime.Expected, (10 * time.Second).Seconds(), "seconds of the lead time")
 }
 
 // TestAForgedEndStopsWithTheSweep has a result and a heartbeat that claim a time of 1e7 s, almost four months after the

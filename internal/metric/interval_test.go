@@ -89,9 +89,7 @@ func TestIntervals(t *testing.T) {
 		}
 		wide, _ := m.Interval(in, metric.Confidence{Level: 0.99, Samples: 200, Seed: 3})
 		again, _ := m.Interval(in, metric.Confidence{Level: 0.8, Samples: 200, Seed: 3})
-		if narrow != again {
-			t.Errorf("%s: %+v, and again with the same seed %+v; want the same", m.Name, narrow, again)
-		}
+		must.Equal(t, again, narrow, "%s, again with the same seed", m.Name)
 		if !(wide.Low <= narrow.Low && narrow.Low <= narrow.High && narrow.High <= wide.High &&
 			(wide.Low < wide.High || wide.Error == 0)) {
 			t.Errorf("%s: at 80 %% %+v, at 99 %% %+v; want the first within the second", m.Name, narrow, wide)
@@ -303,9 +301,6 @@ func TestWorseBy(t *testing.T) {
 		"better":                     {0.02, 0.001, false},
 	} {
 		got := metric.Comparison{Gain: c.gain, Low: c.gain - c.reach, High: c.gain + c.reach}.WorseBy(0.01)
-		if got != c.want {
-			t.Errorf("%s: a gain of %v ± %v is worse by the margin: got %t, want %t", name, c.gain, c.reach, got,
-				c.want)
-		}
+		must.Equal(t, got, c.want, "%s: a gain of %v ± %v is worse by the margin", name, c.gain, c.reach)
 	}
 }

@@ -100,9 +100,7 @@ func TestValue(t *testing.T) {
 		if strings.Contains(text, "weight") { // these have no second value; one with weights is below
 			continue
 		}
-		if got := eval(t, m, sold(true)); got != want[1] {
-			t.Errorf("%s with weights is %v, expected %v", m.Name, got, want[1])
-		}
+		must.Equal(t, eval(t, m, sold(true)), want[1], "%s with weights", m.Name)
 	}
 	weighted := lookup(t, "value(weight * prediction)")
 	if got := eval(t, weighted, sold(true)); got != (0.5+4*0.25+0.125)/4 {

@@ -381,9 +381,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	table, _, _ = strings.Cut(table, "\n## ")
 	for _, name := range metric.Names() {
 		m := lookup(t, name)
-		if m.Name != name {
-			t.Errorf("%q looks up %q, want itself", name, m.Name)
-		}
+		must.Equal(t, m.Name, name, "%q looks up", name)
 		better := "lower"
 		if m.Maximize {
 			better = "higher"

@@ -3,7 +3,8 @@
 //	data := must.Get(os.ReadFile(name))(t)
 //	must.Do(t, os.Remove(name))
 //
-// What a test is about is not such a step: there it says itself what was done, what came and what was expected.
+// What a test is about is not such a step: there it says what was done, what came and what was expected, itself or by
+// Say and Equal, and goes on.
 package must
 
 import "testing"

@@ -2,6 +2,7 @@ package must
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -23,5 +24,13 @@ func SayAs[E error](t testing.TB, what string, err error, want string) {
 		t.Errorf("%s: got error %.900v, want none", what, err)
 	case want != "" && (!errors.As(err, &as) || !strings.Contains(err.Error(), want)):
 		t.Errorf("%s:\ngot error %.900v (%T)\nwant a %v with ... %s ...", what, err, err, reflect.TypeFor[E](), want)
+	}
+}
+
+// Equal fails the test, which goes on, unless got is want. what and its values say what was looked at.
+func Equal[T comparable](t testing.TB, got, want T, what string, values ...any) {
+	if got != want {
+		t.Helper()
+		t.Errorf("%s: got %#v, want %#v", fmt.Sprintf(what, values...), got, want)
 	}
 }

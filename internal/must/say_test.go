@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"testing"
 
 	"coppice/internal/must"
@@ -36,5 +37,16 @@ func TestSay(t *testing.T) {
 		if r.failed != tc.failed {
 			t.Errorf("%v, where %q is wanted: %d failures, want %d", tc.err, tc.want, r.failed, tc.failed)
 		}
+	}
+}
+
+// TestEqual: a test fails at two values that differ, and goes on.
+func TestEqual(t *testing.T) {
+	r := &recorder{TB: t}
+	must.Equal(r, 2, 2, "both")
+	must.Equal(r, "b", "a", "letter %d", 1)
+	must.Equal(r, math.NaN(), math.NaN(), "no number")
+	if r.failed != 2 {
+		t.Errorf("two letters, two NaN and one number twice: %d failures, want 2", r.failed)
 	}
 }

@@ -239,9 +239,7 @@ func TestNightsAreAccepted(t *testing.T) {
 	}
 	warn := []nights.Finding{{Level: nights.Warning}, {Level: nights.Note}, {Level: nights.Warning}}
 	for want, n := range map[string]int{"good": 0, "1 warning": 1, "2 warnings": 3} {
-		if got := nights.Word(nights.Good, warn[:n]); got != want {
-			t.Errorf("%v: got %s, want %s", warn[:n], got, want)
-		}
+		must.Equal(t, nights.Word(nights.Good, warn[:n]), want, "%v", warn[:n])
 	}
 }
 

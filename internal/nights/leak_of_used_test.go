@@ -1,18 +1,18 @@
 package nights
 
-import "testing"
+import (
+	"testing"
+
+	"coppice/internal/must"
+)
 
 // TestLeakOfUsedColumns: Leak names a column with an AUC of 1 only if the model uses it. A table may have such a column
 // for another purpose, such as the revenue that a metric counts.
 func TestLeakOfUsedColumns(t *testing.T) {
 	p := Profile{Columns: []Column{{Name: "revenue", AUC: 1}, {Name: "age", AUC: 0.8}}}
 	used := map[string]bool{"age": true}
-	if leak := p.Leak(func(column string) bool { return used[column] }); leak != "" {
-		t.Errorf("a model of age: %q, want no leak", leak)
-	}
+	must.Equal(t, p.Leak(func(column string) bool { return used[column] }), "", "a model of age")
 	used["revenue"] = true
 	const want = `column "revenue" alone ranks the label with an AUC of 1.0000`
-	if leak := p.Leak(func(column string) bool { return used[column] }); leak != want {
-		t.Errorf("a model of revenue: %q, want %q", leak, want)
-	}
+	must.Equal(t, p.Leak(func(column string) bool { return used[column] }), want, "a model of revenue")
 }

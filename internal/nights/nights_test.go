@@ -455,17 +455,13 @@ func TestAsOfIsNotWhatNightsAreToldApartBy(t *testing.T) {
 			[]byte("name: t\nsource: t.csv\nlabel: {column: y, at: ts, "+label+"}\n")))(t)
 		before := s.Label
 		spec, meaning := must.Get2(nights.SpecHashes(s))(t)
-		if s.Label != before {
-			t.Errorf("hashing %s left the label as %+v, expected %+v", label, s.Label, before)
-		}
+		must.Equal(t, s.Label, before, "the label after %s was hashed", label)
 		return [2]string{spec, meaning}
 	}
 
 	first := hashes("matures: 48h, as_of: 2026-11-19T03:00:00Z")
 	for _, label := range []string{"matures: 48h, as_of: 2026-11-20T03:00:00Z", "matures: 48h"} {
-		if got := hashes(label); got != first {
-			t.Errorf("%s hashes to %q, and with another as_of it was %q; expected the same", label, got, first)
-		}
+		must.Equal(t, hashes(label), first, "hashes of %s with another as_of", label)
 	}
 	if got := hashes("matures: 72h, as_of: 2026-11-19T03:00:00Z"); got[0] == first[0] || got[1] == first[1] {
 		t.Errorf("labels that are final a day later hash to %q, as before; expected others", got)

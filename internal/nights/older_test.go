@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 )
 
 // numberColumn returns a column of 1,000 numbers of which a third are 7, with odds of its ranges, and of its peak
@@ -38,9 +39,7 @@ func TestOddsWithoutPeaks(t *testing.T) {
 		w := &Witness{nights: []*Profile{{Columns: []Column{c}}}, levels: map[string]known{}}
 		odds := w.Odds(&dataset.Feature{Name: "x", Kind: dataset.Numeric, Bins: 2, Bounds: []float64{6.5},
 			MissingBin: -1, Range: &dataset.Range{Min: 0, Max: 20}})
-		if odds[1] != want {
-			t.Errorf("older %t: the bin with the peak has odds %v, want %v", older, odds[1], want)
-		}
+		must.Equal(t, odds[1], want, "older %t: the bin with the peak has odds", older)
 	}
 	c := numberColumn(false)
 	c.Odds = c.Odds[:steps]
@@ -125,9 +124,7 @@ func TestNightsThatAreNotTheSameTable(t *testing.T) {
 			}
 			one.Columns, other.Columns = append(one.Columns, x), append(other.Columns, y)
 		}
-		if got := one.sameTable(other); got != want {
-			t.Errorf("%d of 3 columns of numbers differ: the same table is %t, want %t", differ, got, want)
-		}
+		must.Equal(t, one.sameTable(other), want, "%d of 3 columns of numbers differ: the same table", differ)
 	}
 }
 

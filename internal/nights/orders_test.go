@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/nights"
 )
 
@@ -208,9 +209,7 @@ func TestWarned(t *testing.T) {
 	} {
 		r := &nights.Record{Against: []string{"1"}, Findings: []nights.Finding{leak, note, rows, drift}}
 		tc.change(r)
-		if got := r.Warned(); got != tc.want {
-			t.Errorf("%s: got %q, expected %q", name, got, tc.want)
-		}
+		must.Equal(t, r.Warned(), tc.want, "%s", name)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/notify"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -110,9 +111,7 @@ func TestAChannelThatHangsIsLeftAlone(t *testing.T) {
 						t.Error("Tell with a channel that fails returned true, want false")
 					}
 				}
-				if tries != want {
-					t.Errorf("in round %d the channel was tried %d times in all, want %d", round+1, tries, want)
-				}
+				must.Equal(t, tries, want, "attempts in all after round %d", round+1)
 				now = now.Add(30 * time.Second)
 			}
 		})

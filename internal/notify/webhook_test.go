@@ -77,7 +77,8 @@ func TestJSONIsTheMessage(t *testing.T) {
 	must.Do(t, client(t, url, WebhookJSON).send(t.Context(), &message))
 	_, body, _ := strings.Cut((*bodies)[0], "{")
 	var m VerdictMessage
-	if err := json.Unmarshal([]byte("{"+body), &m); err != nil || m.ID != message.ID || m.Reason != message.Reason || m.Version != 12 {
+	if err := json.Unmarshal([]byte("{"+body), &m); err != nil || m.ID != message.ID || m.Reason != message.Reason ||
+		m.Version != 12 {
 		t.Errorf("read back %+v; want %+v", m, message)
 	}
 }
@@ -102,9 +103,7 @@ func TestAgainWhereItHelps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url, bodies := server(t, tc.statuses...)
 			err := client(t, url, WebhookSlack).send(t.Context(), &message)
-			if len(*bodies) != tc.requests {
-				t.Errorf("%d requests, want %d", len(*bodies), tc.requests)
-			}
+			must.Equal(t, len(*bodies), tc.requests, "number of requests")
 			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("error %v, want one that says %q", err, tc.says)
 			}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/page"
 )
 
@@ -31,9 +32,7 @@ func TestIdsAreFeatures(t *testing.T) {
 			}
 			got = append(got, text)
 		}
-		if text := strings.Join(got, "; "); text != want {
-			t.Errorf("each statistic %t: got %q, want %q", statistics, text, want)
-		}
+		must.Equal(t, strings.Join(got, "; "), want, "each statistic %t", statistics)
 	}
 	if notes := strings.Join(page.Made(m), "; "); !strings.Contains(notes, "~ is behind one whose numbers") {
 		t.Errorf("got the notes %q, want one on what user+age~ is", notes)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/page"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -80,9 +81,7 @@ func TestAsksWithoutAnEnd(t *testing.T) {
 		"Nothing to do: it was cancelled by hand; what is live stays live.": {cancelled},
 		"Nothing to do: it ends by itself.":                                 {runs, cancelled},
 	} {
-		if got := (&page.Month{Nights: nights}).Asks(0); got != want {
-			t.Errorf("%+v: got %q, want %q", nights, got, want)
-		}
+		must.Equal(t, (&page.Month{Nights: nights}).Asks(0), want, "%+v", nights)
 	}
 }
 

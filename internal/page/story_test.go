@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/page"
 	"coppice/internal/page/plot"
@@ -147,9 +148,7 @@ func TestChosenAndJudged(t *testing.T) {
 		s.Winner.Gate.Promoted = promoted
 		text := said(write(t, s))
 		says(t, fmt.Sprintf("promoted %t", promoted), text, want...)
-		if strings.Contains(text, "Why it won") != promoted {
-			t.Errorf("promoted %t: the page says why it won: %t, want %t", promoted, !promoted, promoted)
-		}
+		must.Equal(t, strings.Contains(text, "Why it won"), promoted, "promoted %t: the page says why it won", promoted)
 	}
 
 	text := write(t, allAre(page.StateFailed))

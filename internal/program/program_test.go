@@ -174,9 +174,7 @@ func TestKindsHaveExitCodes(t *testing.T) {
 			"wrapped": fmt.Errorf("a: %w", made),
 			"joined":  errors.Join(cause, made),
 		} {
-			if code := program.ExitCode(context.Background(), err); code != want {
-				t.Errorf("an error of kind %v, %s: exit code %d, expected %d", kind, how, code, want)
-			}
+			must.Equal(t, program.ExitCode(context.Background(), err), want, "kind %v, %s: exit code", kind, how)
 		}
 	}
 
@@ -190,17 +188,13 @@ func TestKindsHaveExitCodes(t *testing.T) {
 		errors.Join(problem.New(problem.NotFound, "x"), input):              sweep.ExitInput,
 		errors.Join(input, program.Usagef("--n"), errors.New("and others")): sweep.ExitUsage,
 	} {
-		if code := program.ExitCode(context.Background(), err); code != want {
-			t.Errorf("%v: exit code %d, expected %d", err, code, want)
-		}
+		must.Equal(t, program.ExitCode(context.Background(), err), want, "%v: exit code", err)
 	}
 
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for err, want := range map[error]int{cause: sweep.ExitInterrupt, input: sweep.ExitInput} {
-		if code := program.ExitCode(ctx, err); code != want {
-			t.Errorf("%v, interrupted: exit code %d, expected %d", err, code, want)
-		}
+		must.Equal(t, program.ExitCode(ctx, err), want, "%v, interrupted: exit code", err)
 	}
 }
 
@@ -469,9 +463,7 @@ func TestWrap(t *testing.T) {
 		if got := program.Wrap(text, 16); got != want {
 			t.Errorf("%q at 16 columns is\n%s\nexpected\n%s", text, got, want)
 		}
-		if got := program.Wrap(text, 0); got != text {
-			t.Errorf("%q where there is no terminal is %q, expected it as it was", text, got)
-		}
+		must.Equal(t, program.Wrap(text, 0), text, "%q where there is no terminal", text)
 	}
 	command := `launcher registry promote ctr@3 --why "checked by hand"`
 	want := "launcher registry promote \\\n    ctr@3 --why \\\n    \"checked by hand\""
@@ -493,8 +485,6 @@ func TestWrap(t *testing.T) {
 func TestShellQuote(t *testing.T) {
 	for in, want := range map[string]string{"": "''", "127.0.0.1:9": "127.0.0.1:9", "a b": "'a b'", "it's": `'it'\''s'`,
 		"$x": "'$x'"} {
-		if got := program.ShellQuote(in); got != want {
-			t.Errorf("%q is quoted as %s, expected %s", in, got, want)
-		}
+		must.Equal(t, program.ShellQuote(in), want, "%q is quoted as", in)
 	}
 }

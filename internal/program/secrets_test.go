@@ -54,15 +54,11 @@ func TestNoSecretIsLogged(t *testing.T) {
 				t.Errorf("%s: got %s, want %q kept in it", name, all, kept)
 			}
 		}
-		if n := strings.Count(out.String(), "\n"); n != 3 {
-			t.Errorf("%s: %d lines were logged, want 3", name, n)
-		}
+		must.Equal(t, strings.Count(out.String(), "\n"), 3, "%s: lines that were logged", name)
 	}
 	for _, plain := range []string{"bearer of bad news", "gs://b/sweeps/night-1/trials/0001/attempts/0/model.txt",
 		"sha256:0123456789abcdef0123456789abcdef", "signature differs", "eyJ is a word"} {
-		if Redact(plain) != plain {
-			t.Errorf("Redact(%q) is %q, want the same text, which is no secret", plain, Redact(plain))
-		}
+		must.Equal(t, Redact(plain), plain, "no secret, redacted")
 	}
 }
 
@@ -102,7 +98,8 @@ func TestKeysAreRefused(t *testing.T) {
 			`{"type":"impersonated_service_account","source_credentials":{"type":"service_account"}}`),
 			refused: "a service account key"},
 		"an impersonation by login": {credentials: file("login.json",
-			`{"type":"impersonated_service_account","source_credentials":{"type":"authorized_user","refresh_token":"x"}}`)},
+			`{"type":"impersonated_service_account","source_credentials":`+
+				`{"type":"authorized_user","refresh_token":"x"}}`)},
 		"workload identity":          {credentials: file("external.json", `{"type":"external_account"}`)},
 		"no file":                    {credentials: filepath.Join(dir, "nowhere"), refused: "no such file"},
 		"no JSON":                    {credentials: file("text", private), refused: "not valid credentials JSON"},

@@ -156,9 +156,7 @@ func TestAsk(t *testing.T) {
 					got := next(t, r)
 					checkSame(t, r, got)
 					for _, one := range got {
-						if one.Trial != len(r.Known) {
-							t.Errorf("the next trial has number %d, want %d", one.Trial, len(r.Known))
-						}
+						must.Equal(t, one.Trial, len(r.Known), "the next trial has number")
 						checkSuggestion(t, s, one, seen)
 						r.Known = append(r.Known, value(one.Trial, one.Params))
 					}
@@ -368,9 +366,7 @@ func TestBeginWarm(t *testing.T) {
 	if want := []string{"0.60", "0.50", "0.57", "0.47", "0.63"}; len(got) != 5 || !slices.Equal(places, want) {
 		t.Errorf("%d trials are listed, winners at x = %v; want five winners at %v", len(got), places, want)
 	}
-	if reason := got[0].Reason; reason != "number 1 of new, with 0.8" {
-		t.Errorf("the first trial's reason is %q, want its number, sweep and score", reason)
-	}
+	must.Equal(t, got[0].Reason, "number 1 of new, with 0.8", "the first trial's reason")
 
 	// Earlier optima tell where to look now. Four trials are left: the plan has the default and the five winners.
 	near := 0

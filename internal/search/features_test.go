@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -117,9 +118,7 @@ func TestStep(t *testing.T) {
 		f := grouped(sweep.TryForward, 5, rest)
 		n := f.Listed()
 		for step := range 4 {
-			if got := f.StepBegins(step); got != n {
-				t.Errorf("step %d begins at configuration %d, want %d", step, got, n)
-			}
+			must.Equal(t, f.StepBegins(step), n, "step %d begins at configuration", step)
 			for c := range 5 - step {
 				if s, candidate, ok := f.Step(n); !ok || s != step || candidate != c {
 					t.Errorf("configuration %d is candidate %d of step %d (%t), want %d of %d", n, candidate, s, ok, c,

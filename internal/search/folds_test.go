@@ -107,9 +107,7 @@ func TestChoose(t *testing.T) {
 	if got, want := fmt.Sprint(c.Params), "map[early_stopping_round:0 num_iterations:30 num_leaves:3]"; got != want {
 		t.Errorf("the refit trains %s, want %s", got, want)
 	}
-	if p.Trials[1].Params["num_iterations"] != 100.0 {
-		t.Errorf("choosing changed num_iterations in the plan to %v, want 100", p.Trials[1].Params["num_iterations"])
-	}
+	must.Equal(t, p.Trials[1].Params["num_iterations"], 100.0, "num_iterations in the plan after choosing")
 }
 
 // TestChooseByRequirements: the configuration that is chosen meets the requirements with its means over the folds. The

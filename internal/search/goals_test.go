@@ -408,8 +408,6 @@ func TestPickCountsAllButTheFinal(t *testing.T) {
 			"no trial can win: 0 done, of which 0 passed over; 3 ended without a model; 0 have not ended"},
 	} {
 		of := finished{p, sweep.MakeBoard(p, []sweep.Result{result(0, c.first), stopped, failed, result(3, c.final)})}
-		if got := of.pick(nil, nil).Reason; got != c.want {
-			t.Errorf("trial 0 is %s and the final training is %s: %q; want %q", c.first, c.final, got, c.want)
-		}
+		must.Equal(t, of.pick(nil, nil).Reason, c.want, "trial 0 is %s and the final training is %s", c.first, c.final)
 	}
 }

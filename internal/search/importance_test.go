@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // drawn returns n random trials of four parameters. The loss depends on two of them: it is lowest where the logarithm
@@ -51,9 +53,7 @@ func TestImportanceIsStable(t *testing.T) {
 	a, b := Importance(dims, loss), Importance(dims, loss)
 	sum := 0.0
 	for i := range a {
-		if a[i] != b[i] {
-			t.Errorf("the same trials have the importances %+v and %+v; want the same twice", a[i], b[i])
-		}
+		must.Equal(t, b[i], a[i], "importance %d of the same trials", i)
 		sum += a[i].Share
 	}
 	if math.Abs(sum-1) > 1e-12 {

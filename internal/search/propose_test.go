@@ -119,9 +119,7 @@ func TestFixedThenGridThenRandom(t *testing.T) {
 	if !slices.Equal(got[:7], want) || !strings.HasPrefix(got[7], "random ") || len(got) != 8 {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if p.Duplicates != 2 {
-		t.Errorf("%d configurations repeat another, want 2", p.Duplicates)
-	}
+	must.Equal(t, p.Duplicates, 2, "number of configurations that repeat another")
 }
 
 // TestNothingToSearchIsOneTrial: without anything to search the params are the only trial, and fewer configurations
@@ -168,9 +166,7 @@ func TestSameRequestSameProposal(t *testing.T) {
 		if !reflect.DeepEqual(a, b) {
 			t.Fatalf("seed %d: one request gave %+v and %+v; want the same twice", seed, a, b)
 		}
-		if len(a.Trials) != 200 {
-			t.Errorf("seed %d: got %d trials, want 200", seed, len(a.Trials))
-		}
+		must.Equal(t, len(a.Trials), 200, "seed %d: trials", seed)
 		r.Seed++
 		if reflect.DeepEqual(propose(t, r).Trials, a.Trials) {
 			t.Errorf("seeds %d and %d give the same trials, want different ones", r.Seed-1, r.Seed)
@@ -424,9 +420,7 @@ func TestProposeErrors(t *testing.T) {
 			if !problem.Is(err, problem.Input) {
 				t.Errorf("got error %v; want one of kind input", err)
 			}
-			if len(p.Trials) != 0 {
-				t.Errorf("got %d trials beside the error, want none", len(p.Trials))
-			}
+			must.Equal(t, len(p.Trials), 0, "trials beside the error")
 		})
 	}
 }

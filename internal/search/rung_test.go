@@ -107,9 +107,7 @@ func TestNoNumberRanksLast(t *testing.T) {
 	all := reached(3, math.NaN(), 0.5, math.Inf(1), 0.4, math.Inf(-1), 0.3)
 	for trial, want := range []string{search.Stop, search.GoOn, search.Stop, search.GoOn, search.Stop, search.GoOn} {
 		v := search.AfterPause(p, all[trial], slices.Delete(slices.Clone(all), trial, trial+1), true)
-		if v.Action != want {
-			t.Errorf("trial %d with the score %v: got %+v, want %s", trial, all[trial].Score, v, want)
-		}
+		must.Equal(t, v.Action, want, "trial %d with the score %v", trial, all[trial].Score)
 	}
 }
 

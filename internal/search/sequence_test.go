@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/diff/fd"
 	"gonum.org/v1/gonum/mat"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -126,9 +127,7 @@ func TestSequenceOrRandom(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: asked for one trial: %v", c.name, err)
 		}
-		if got[0].Source != c.want {
-			t.Errorf("%s: trial %d is from %s, want %s", c.name, c.trial, got[0].Source, c.want)
-		}
+		must.Equal(t, got[0].Source, c.want, "%s: trial %d is from", c.name, c.trial)
 	}
 
 	// Of 1,024 points about four remain, and then random draws.
@@ -184,9 +183,7 @@ func TestExpectedEnds(t *testing.T) {
 	}
 
 	alone := expectedEnds(seen[2:3])
-	if alone[2] != 0.50 {
-		t.Errorf("without others a stopped trial would have ended with %v, want its score of 0.5", alone[2])
-	}
+	must.Equal(t, alone[2], 0.50, "the end of a stopped trial without others, which is its score")
 }
 
 // TestStoppedTrialsInformAtTheirWorth: the method sees a stopped trial with the score that it would have ended with.
@@ -284,9 +281,7 @@ func TestWarped(t *testing.T) {
 	}
 	for n := range 20 {
 		for _, v := range warpScores(slices.Repeat([]float64{0.1}, n+1)) {
-			if v != 0 {
-				t.Errorf("each of %d equal scores became %g, want 0", n+1, v)
-			}
+			must.Equal(t, v, 0, "each of %d equal scores", n+1)
 		}
 	}
 }

@@ -166,9 +166,7 @@ func TestErrorfPointsAtTheValue(t *testing.T) {
 		"grid.absent":        "f.yaml:3:3: no",
 		"name":               "f.yaml:1:7: no",
 	} {
-		if got := d.Errorf(path, "no").Error(); got != want {
-			t.Errorf("%s: got %s, want %s", path, got, want)
-		}
+		must.Equal(t, d.Errorf(path, "no").Error(), want, "%s", path)
 	}
 	if !d.Has("grid.num_leaves") || d.Has("trials") {
 		t.Errorf("Has: got %t for grid.num_leaves, which is in the file, and %t for trials, which is not; want true "+

@@ -114,9 +114,7 @@ func TestWorkersTrainTheSameModelAsOne(t *testing.T) {
 						t.Errorf("%s, %d workers: worker %d has another model than one worker, want the same", name, n,
 							id)
 					}
-					if w.Epochs() != 1 {
-						t.Errorf("%s, %d workers: worker %d was in %d teams, want 1", name, n, id, w.Epochs())
-					}
+					must.Equal(t, w.Epochs(), 1, "%s, %d workers: teams that worker %d was in", name, n, id)
 				})
 			}
 			wg.Wait()

@@ -397,9 +397,7 @@ func TestOrdered(t *testing.T) {
 				x, exact.Ordered(x), exact.FromOrdered(exact.Ordered(x)))
 		}
 	}
-	if exact.Ordered(math.Copysign(0, -1)) != exact.Ordered(0) {
-		t.Errorf("-0 becomes integer %d, want %d as 0", exact.Ordered(math.Copysign(0, -1)), exact.Ordered(0))
-	}
+	must.Equal(t, exact.Ordered(math.Copysign(0, -1)), exact.Ordered(0), "-0 becomes integer")
 }
 
 // TestCountsOfSeveralThreads encodes three chunks on one goroutine and on three, and expects the same values and

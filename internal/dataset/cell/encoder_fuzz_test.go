@@ -385,9 +385,7 @@ func TestTexts(t *testing.T) {
 			if ok {
 				got = time.Unix(sec, nsec).UTC().Format(time.RFC3339Nano)
 			}
-			if got != want {
-				t.Errorf("%s %q is read as %v, expected %v", form, text, got, want)
-			}
+			must.Equal(t, got, want, "%s %q is read as", form, text)
 		}
 	}
 }
@@ -424,9 +422,7 @@ func TestMarkers(t *testing.T) {
 	markers := NewMarkers([]string{"", "NA", "-999", "n/a "})
 	for text, want := range map[string]bool{"": true, "  ": true, "NA": true, " NA ": true, "na": false, "-999": true,
 		"-999.0": false, "n/a": true, "NAN": false} {
-		if markers.Has(text) != want {
-			t.Errorf("whether %q is a missing marker: got %t, want %t", text, !want, want)
-		}
+		must.Equal(t, markers.Has(text), want, "whether %q is a missing marker", text)
 	}
 	if !markers.HasNumber(-999) || markers.HasNumber(0) {
 		t.Errorf("-999 is a marker as a number: %t, and 0: %t; want the first alone", markers.HasNumber(-999),

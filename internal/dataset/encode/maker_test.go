@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 )
 
 // testTable is a small table and the Config of a Maker for it.
@@ -454,9 +455,7 @@ func TestFloor(t *testing.T) {
 		t.Fatalf("floor %d leaves %d levels, want a floor of 3 and 200 levels", m.Floor(), count[0])
 	}
 	for i, h := range levels.Hash {
-		if int(levels.Rows[i]) != rows[h] {
-			t.Errorf("level %x has %d rows, want %d", h, levels.Rows[i], rows[h])
-		}
+		must.Equal(t, int(levels.Rows[i]), rows[h], "rows of level %x", h)
 	}
 }
 
@@ -500,9 +499,7 @@ func TestFloorOfManyRows(t *testing.T) {
 	defer m.Close()
 	m.observe(&LabelledRows{Label: w.label, Parts: w.parts})
 	m.chooseFloor()
-	if m.Floor() != few+1 {
-		t.Errorf("floor %d, want %d: above the %d rows of the lesser level", m.Floor(), few+1, few)
-	}
+	must.Equal(t, m.Floor(), few+1, "the floor, above the %d rows of the lesser level", few)
 }
 
 // TestMoreValuesThanCounted checks that the error of a part with too many values says which part it is and how many

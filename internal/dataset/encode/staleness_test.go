@@ -193,9 +193,7 @@ func TestSearchWithoutLabelsToLearn(t *testing.T) {
 			t.Errorf("%s: the search found %v, error %v; want no key and no error", name, found, err)
 		}
 		for _, worth := range s.Worth(t.Context(), [][]int{{0}}) {
-			if worth != 0 {
-				t.Errorf("%s: the key of atom 0 has worth %v, want 0", name, worth)
-			}
+			must.Equal(t, worth, 0, "%s: the key of atom 0 has worth", name)
 		}
 	}
 }

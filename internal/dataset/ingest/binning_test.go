@@ -53,9 +53,7 @@ func TestSamplerIsFairAndStable(t *testing.T) {
 	}
 	got := take(order)
 	slices.Reverse(order)
-	if len(got) != size {
-		t.Errorf("the sampler chose %d of %d rows, want %d", len(got), rows, size)
-	}
+	must.Equal(t, len(got), size, "rows that the sampler chose of %d", rows)
 	if !reflect.DeepEqual(got, take(order)) {
 		t.Error("the sampler chose other rows when they came in the opposite order, want the same")
 	}
@@ -220,9 +218,7 @@ func TestClasses(t *testing.T) {
 			if name == "spellings" {
 				want = `y: equal numbers are one class: "+1", "1", "1.0" all mean class 1` + "\n"
 			}
-			if got := said(s, WarnSpelling); got != want {
-				t.Errorf("staging says %q of spellings, want %q", got, want)
-			}
+			must.Equal(t, said(s, WarnSpelling), want, "warnings of spellings")
 			if got := s.Manifest.Encoding().Classes; !slices.Equal(got, l.Classes) {
 				t.Errorf("the encoding names the classes %q, want %q", got, l.Classes)
 			}
@@ -306,9 +302,7 @@ func TestIDsOfClasses(t *testing.T) {
 	}
 	s = mustStage(t, "label: y\ncategorical: [id]\nencodings: {keys: [[id]]}\n", b.String())
 	// The key that the spec asks for is the column's own, and adds nothing.
-	if n := len(s.Manifest.Features); n != 9 {
-		t.Errorf("got %d features of an id and twelve classes, want eight rates and a count", n)
-	}
+	must.Equal(t, len(s.Manifest.Features), 9, "eight rates and a count of an id and twelve classes")
 }
 
 // TestALeakOfClasses: a column that tells the class of each row gets a warning. A column that tells one of three
@@ -390,10 +384,7 @@ func TestUnripeRowsAreLeftOut(t *testing.T) {
 			}
 			cut := mustStage(t, "label: y\n"+plain, lateTable(rows-late, rows))
 
-			if all.Manifest.Version != cut.Manifest.Version {
-				t.Errorf("version %s, want that of the table without the last %d rows, %s", all.Manifest.Version, late,
-					cut.Manifest.Version)
-			}
+			must.Equal(t, all.Manifest.Version, cut.Manifest.Version, "the version, as without the last %d rows", late)
 
 			// The manifest says what was left out.
 			u := all.Manifest.About.Unripe
@@ -425,9 +416,7 @@ func TestUnripeDependsOnNoOrder(t *testing.T) {
 		}
 	}
 	s := mustStage(t, "label: {column: y, matures: 10h, at: ts}\ndrop: [ts]\n", strings.Join(lines, "\n")+"\n")
-	if u := s.Manifest.About.Unripe; u.Rows != 10 {
-		t.Errorf("%d rows left out, want 10", u.Rows)
-	}
+	must.Equal(t, s.Manifest.About.Unripe.Rows, 10, "number of rows left out")
 	if train, n := s.Manifest.Splits[0], s.Manifest.TableRows(dataset.TrainSplit); n != 990 ||
 		train.LabelMean*990 != 330 {
 		t.Errorf("%d rows with a mean label of %v, want 990 with 330 positive ones", n, train.LabelMean)
@@ -469,9 +458,7 @@ func TestWrongNewestRowIsTold(t *testing.T) {
 		}
 	}
 	usual := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n", lateTable(900, 850))
-	if got := said(usual, WarnUnripe); got != "" {
-		t.Errorf("without a row of the future: got the warning %q, want none", got)
-	}
+	must.Equal(t, said(usual, WarnUnripe), "", "without a row of the future, the warning")
 
 	// All old rows are of one moment, and one row is 48 hours later: only it is too young.
 	var moment strings.Builder
@@ -481,9 +468,7 @@ func TestWrongNewestRowIsTold(t *testing.T) {
 	}
 	moment.WriteString("0,s1,3,2026-11-03T00:00:00Z\n")
 	at := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n", moment.String())
-	if got := said(at, WarnUnripe); got != "" {
-		t.Errorf("300 rows of one moment and one 48 hours later: %q; want no such warning", got)
-	}
+	must.Equal(t, said(at, WarnUnripe), "", "300 rows of one moment and one 48 hours later")
 
 	// Of 500 rows, one an hour, 200 are as old as 300 hours: fewer than the 300 that are not.
 	s := mustStage(t, "label: {column: y, matures: 300h, at: ts}\ndrop: [ts]\n", lateTable(500, 500))
@@ -503,7 +488,5 @@ func TestSampledRowsAreRipe(t *testing.T) {
 		t.Fatalf("%d rows are left, %d are too young; the test needs fewer than 300, and 300", n,
 			s.Manifest.About.Unripe.Rows)
 	}
-	if got := said(s, WarnUnripe); got != "" {
-		t.Errorf("with two thirds of the rows old enough: got the warning %q, want none", got)
-	}
+	must.Equal(t, said(s, WarnUnripe), "", "with two thirds of the rows old enough, the warning")
 }

@@ -140,19 +140,14 @@ func TestFormats(t *testing.T) {
 func TestFormatsAreSaid(t *testing.T) {
 	const csv = "csv: {delimiter: ;}\n"
 	s := mustStage(t, "label: y\ncategorical: [x]\n"+csv, column("$4", "$5", "$6"))
-	if f := s.feature(t, "x"); f.Kind != dataset.Categorical {
-		t.Errorf("x, listed under categorical, is %s, want it categorical", f.Kind)
-	}
+	must.Equal(t, s.feature(t, "x").Kind, dataset.Categorical, "x, listed under categorical")
 	// Each split gets one of the two dates, train the earlier one. With the month first, that is January 12, 2003; with
 	// the day first, it would be December 1.
 	dates := column("10/03/2004", "01/12/2003")
 	split := "label: y\nsplit: {by: time, column: x, train: 0.6, valid: 0.4}\n" + csv
 	s = mustStage(t, split+"format: {x: mdy}\n", dates)
 	january := float64(time.Date(2003, 1, 12, 0, 0, 0, 0, time.UTC).Unix())
-	if got := s.Manifest.Split.Until["train"]; got != january {
-		t.Errorf("a split by dates whose order the spec says: train goes to %v, want %v, January 12, 2003", got,
-			january)
-	}
+	must.Equal(t, s.Manifest.Split.Until["train"], january, "where train ends with dates whose order the spec says")
 	for spec, want := range map[string]string{
 		split:                                   "say dmy or mdy under format:",
 		"label: y\nformat: {q: dmy}\n" + csv:    `column "q" is not in`,
@@ -382,9 +377,7 @@ func TestTimesInTexts(t *testing.T) {
 	}
 	s := mustStage(t, "label: y\nsplit: {by: time, column: a, train: 0.7, valid: 0.3}\n", b.String())
 	for _, name := range []string{"b", "c", "d"} {
-		if f := s.feature(t, name); f.Kind != dataset.Temporal {
-			t.Errorf("%s is %s, want a time", name, f.Kind)
-		}
+		must.Equal(t, s.feature(t, name).Kind, dataset.Temporal, "%s", name)
 	}
 }
 
@@ -432,9 +425,7 @@ func TestLabelsInOtherSpellings(t *testing.T) {
 				rows += y
 			}
 		}
-		if rows != 200 {
-			t.Errorf("of %s and %s, %v of 300 rows have the label %s; expected 200", c[0], c[1], rows, c[2])
-		}
+		must.Equal(t, rows, 200, "of %s and %s, rows of 300 with the label %s", c[0], c[1], c[2])
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"coppice/internal/must"
 )
 
 // TestTimeOfRows: the time of a night's rows is a column that says when each row happened. A column that is missing in
@@ -62,9 +64,7 @@ func TestTimeOfRows(t *testing.T) {
 			if tc.want == "x" {
 				want = rows
 			}
-			if have != want {
-				t.Errorf("%d of %d rows have a time, want %d", have, rows, want)
-			}
+			must.Equal(t, have, want, "rows of %d that have a time", rows)
 		})
 	}
 }

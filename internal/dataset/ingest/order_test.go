@@ -35,9 +35,7 @@ func TestOrderByNumbersInText(t *testing.T) {
 	if o := s.Manifest.Order; o == nil || o.By != dataset.OrderTime || o.Column != "tick" {
 		t.Fatalf("statistics are ordered by %+v, expected by the time in tick", o)
 	}
-	if f := s.feature(t, "site:recency"); f.From.Of[0].Kind != dataset.Numeric {
-		t.Errorf("the order is read as %s, want as numbers", f.From.Of[0].Kind)
-	}
+	must.Equal(t, s.feature(t, "site:recency").From.Of[0].Kind, dataset.Numeric, "the order is read as")
 	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", orderedTable(6000))}, dataset.CSVSpec{})
 }
 
@@ -252,9 +250,7 @@ func TestValues(t *testing.T) {
 			}
 		}
 	}
-	if rows != 400 {
-		t.Errorf("%d rows have values, want 400", rows)
-	}
+	must.Equal(t, rows, 400, "number of rows that have values")
 
 	// Lists of values that are not possible: label and log mean something else in the expression of a metric, a name
 	// with a blank and a number are no names there, and each column may be listed once.
@@ -323,9 +319,7 @@ func TestMissingNumbersAreNotThoseOfCalendars(t *testing.T) {
 			t.Errorf("%s: %d values are missing, the least is %v; want none, and 0", name, f.Missing, f.Range.Min)
 		}
 	}
-	if f := s.feature(t, "n"); f.Missing != 900 {
-		t.Errorf("n: %d values are missing, want the 900 that are 0, 1 or 6", f.Missing)
-	}
+	must.Equal(t, s.feature(t, "n").Missing, 900, "n: missing values, which are 0, 1 or 6")
 	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", b)}, dataset.CSVSpec{})
 }
 

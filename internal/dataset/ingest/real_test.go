@@ -125,12 +125,8 @@ func TestRealTables(t *testing.T) {
 func (want realTable) stage(t *testing.T) *staged {
 	t.Helper()
 	s := stageReal(t, want.name, want.spec)
-	if got := s.kinds(); got != want.kinds {
-		t.Errorf("columns: got %s\nwant %s", got, want.kinds)
-	}
-	if got := s.splits(); got != want.splits {
-		t.Errorf("splits: got %s\nwant %s", got, want.splits)
-	}
+	must.Equal(t, s.kinds(), want.kinds, "columns")
+	must.Equal(t, s.splits(), want.splits, "splits")
 	return s
 }
 
@@ -299,7 +295,5 @@ func checkSource(t *testing.T, s *staged, enc *cell.Encoder, files []table.File,
 				[]byte(bins), n)
 		}
 	}
-	if unlabelled != m.LeftOut {
-		t.Errorf("the manifest says that %d rows were left out, want %d, which have no label", m.LeftOut, unlabelled)
-	}
+	must.Equal(t, unlabelled, m.LeftOut, "rows without a label, of which the manifest says that they were left out")
 }

@@ -115,9 +115,7 @@ func TestKeysAreComparedByMeaning(t *testing.T) {
 		{text("-999"), text("-999.0"), text(""), number(-999), number(math.NaN())}, // no key, so all have that of row 5
 	} {
 		for _, v := range same {
-			if hash(v) != hash(same[0]) {
-				t.Errorf("%q and %q are two keys, want one", v.TextOf(0), same[0].TextOf(0))
-			}
+			must.Equal(t, hash(v), hash(same[0]), "the keys of %q and %q", v.TextOf(0), same[0].TextOf(0))
 		}
 		if same[0].TextOf(0) != "u5" && hash(same[0]) == hash(text("u5")) {
 			t.Errorf("%q is the key u5, want another", same[0].TextOf(0))
@@ -150,9 +148,7 @@ func TestGroupsShareAFold(t *testing.T) {
 			folds[g] = split.Fold[i]
 		}
 	}
-	if len(folds) != 300 {
-		t.Errorf("the splits have %d groups, want 300", len(folds))
-	}
+	must.Equal(t, len(folds), 300, "groups of all splits")
 }
 
 // TestRowsWithoutKeyAreKeysOfTheirOwn: rows without a key are split one by one, not all together as if they had one
@@ -212,9 +208,7 @@ func TestTimeSplitIsInOrder(t *testing.T) {
 					split.Label[i], f, f-1, foldEnd[f-1])
 			}
 		}
-		if len(foldEnd) != dataset.Folds {
-			t.Errorf("%s has %d folds, want %d", split.Name, len(foldEnd), dataset.Folds)
-		}
+		must.Equal(t, len(foldEnd), dataset.Folds, "%s: number of folds", split.Name)
 	}
 	// Cuts are between times, and 12 or 13 rows share one.
 	if got := rowsOfSplits(t, s); math.Abs(float64(got["train"])-1500) > 15 || math.Abs(float64(got["test"])-300) > 15 {
@@ -239,18 +233,14 @@ func TestTimeSplitOfNumbersAndFewTimes(t *testing.T) {
 	}
 	s := mustStage(t, "label: {column: y, kind: regression}\nsplit: {by: time, column: at, train: 0.25, valid: "+
 		"0.25, calib: 0.25, test: 0.25}\n", timeTable(rng, times, labels))
-	if got := fmt.Sprint(rowsOfSplits(t, s)); got != "map[calib:10 test:970 train:10 valid:10]" {
-		t.Errorf("numbers as times: got %s; want 10 rows each in train, valid and calib, and 970 in test", got)
-	}
+	must.Equal(t, fmt.Sprint(rowsOfSplits(t, s)), "map[calib:10 test:970 train:10 valid:10]", "numbers as times")
 	if got := fmt.Sprint(s.Manifest.Split.Until); got != "map[calib:300 train:100 valid:200]" {
 		t.Errorf("the times up to which splits go: got %s; want train 100, valid 200, calib 300", got)
 	}
 	s = mustStage(t, "label: {column: y, kind: regression}\nsplit: {by: time, column: at, train: 0.9, test: 0.1}\n",
 		timeTable(rng, times, labels))
 	// nearest to 900 that leaves test any row
-	if got := fmt.Sprint(rowsOfSplits(t, s)); got != "map[test:970 train:30]" {
-		t.Errorf("one time for most rows: got %s; want 30 rows in train and 970 in test", got)
-	}
+	must.Equal(t, fmt.Sprint(rowsOfSplits(t, s)), "map[test:970 train:30]", "one time for most rows")
 }
 
 // TestColumnSplit: a column can say the split of each row, by the values that the spec lists for each split. It is then
@@ -258,9 +248,7 @@ func TestTimeSplitOfNumbersAndFewTimes(t *testing.T) {
 func TestColumnSplit(t *testing.T) {
 	rows := "y,x,part\n" + strings.Repeat("0,1,a\n1,2,b\n0,3,7\n1,1,a\n", 10)
 	s := mustStage(t, "label: y\nsplit: {by: column, column: part, train: [a, 7], calib: b}\n", rows)
-	if got := fmt.Sprint(rowsOfSplits(t, s)); got != "map[calib:10 train:30]" {
-		t.Errorf("a column that names the split: got %v; want 10 rows in calib and 30 in train", got)
-	}
+	must.Equal(t, fmt.Sprint(rowsOfSplits(t, s)), "map[calib:10 train:30]", "a column that names the split")
 	if _, err := mustEncode(t, s.Manifest.Encoding(), s.levels(t)).EncodeSample(s.sample(t)); err != nil ||
 		len(s.Manifest.Features) != 1 {
 		t.Errorf("encoding the sample: got error %v with the features %v, expected none with 1", err,
@@ -287,9 +275,7 @@ func TestAxis(t *testing.T) {
 
 	// Room for all.
 	exact := build(len(values))
-	if exact.shift != 0 {
-		t.Errorf("shift %d though there is room, want 0", exact.shift)
-	}
+	must.Equal(t, exact.shift, 0, "shift, though there is room")
 
 	// Room for few.
 	coarse := build(500)
@@ -316,9 +302,7 @@ func TestAxis(t *testing.T) {
 			t.Fatalf("%d rows up to %v, counted as %d; want the same", n, end, before)
 		}
 	}
-	if before != int64(len(values)) {
-		t.Errorf("the buckets have %d rows, want %d", before, len(values))
-	}
+	must.Equal(t, before, int64(len(values)), "rows of the buckets")
 }
 
 // TestHashesAreSpread: hashes of texts fill their range evenly, and hashes of rows become numbers from 0 to 1. One hash
@@ -437,9 +421,7 @@ func TestSplitByClasses(t *testing.T) {
 				}
 				labels[i] = append(labels[i], split.Label...)
 			}
-			if got != c.want {
-				t.Errorf("%s: class %v has %v rows, expected %v", c.spec, c.class, got, c.want)
-			}
+			must.Equal(t, got, c.want, "%s: rows of class %v", c.spec, c.class)
 		}
 		if !slices.Equal(labels[0], labels[1]) {
 			t.Errorf("%s: the same seed divides otherwise, want the same", c.spec)

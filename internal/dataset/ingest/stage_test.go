@@ -266,10 +266,7 @@ func TestStageIsDeterministic(t *testing.T) {
 				sameFolder(t, want.dir, got.dir)
 			}
 			got := stageFiles(t, spec, three, Options{Threads: 2})
-			if got.Manifest.Version != want.Manifest.Version {
-				t.Errorf("three files give version %s, one file %s; want the same", got.Manifest.Version,
-					want.Manifest.Version)
-			}
+			must.Equal(t, got.Manifest.Version, want.Manifest.Version, "the version of three files, as of one")
 		})
 	}
 }
@@ -522,9 +519,7 @@ func TestEmptyColumnIsLeftOut(t *testing.T) {
 	// Encodings are on in the second case. b, a column of texts, is dropped there, so that no features are made of it
 	// besides the columns.
 	for rest, want := range map[string]string{"encodings: none\n": "a b c", "drop: [b]\n": "a c"} {
-		if got := strings.Join(mustStage(t, "label: y\n"+rest, csv).names(), " "); got != want {
-			t.Errorf("%q: features %s, want %s", rest, got, want)
-		}
+		must.Equal(t, strings.Join(mustStage(t, "label: y\n"+rest, csv).names(), " "), want, "%q: features", rest)
 	}
 }
 

@@ -336,9 +336,7 @@ func TestNamedID(t *testing.T) {
 		"bid": false, "BID": false, "paid": false, "PAID": false, "VALID": false, "GRID": false, "idle": false,
 		"price": false, "": false,
 	} {
-		if NamedID(name) != want {
-			t.Errorf("%q is named like an id: got %t, want %t", name, !want, want)
-		}
+		must.Equal(t, NamedID(name), want, "%q is named like an id", name)
 	}
 }
 

@@ -358,9 +358,7 @@ func TestExpand(t *testing.T) {
 		var got []string
 		for _, f := range files {
 			got = append(got, filepath.Base(f.URI))
-			if f.Bytes != 4 {
-				t.Errorf("%s has %d bytes, want 4", f.URI, f.Bytes)
-			}
+			must.Equal(t, f.Bytes, 4, "%s: bytes", f.URI)
 		}
 		if err != nil || strings.Join(got, " ") != want {
 			t.Errorf("%q: %q %v, want %s", pattern, got, err, want)

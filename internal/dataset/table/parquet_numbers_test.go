@@ -276,9 +276,7 @@ func TestDamagedRuns(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
-		if got != tc.want {
-			t.Errorf("%s: %s, expected %s", name, got, tc.want)
-		}
+		must.Equal(t, got, tc.want, "%s", name)
 	}
 }
 
@@ -316,9 +314,7 @@ func TestDamagedLevelsAndIndices(t *testing.T) {
 		} else if err != nil {
 			got = err.Error()
 		}
-		if got != tc.want {
-			t.Errorf("%s: %s, expected %s", name, got, tc.want)
-		}
+		must.Equal(t, got, tc.want, "%s", name)
 	}
 }
 
@@ -376,9 +372,7 @@ func TestPagesThatUnpackToTooMuch(t *testing.T) {
 		}
 		p.plain, p.packed = nil, nil // free the memory, which the budget still counts as taken
 	}
-	if good != minMemory/(8*rows) {
-		t.Errorf("%d pages of 8 MB were unpacked at a time, expected %d", good, minMemory/(8*rows))
-	}
+	must.Equal(t, good, minMemory/(8*rows), "number of pages of 8 MB unpacked at a time")
 
 	// A column gives back the memory of a page when it moves on, so one column may have many pages.
 	budget = newPageMemory(0)
@@ -427,8 +421,5 @@ func TestLongTextsInParquet(t *testing.T) {
 	if err != nil || c.pages.plain != nil || c.pages.packed != nil {
 		t.Errorf("a dictionary of a text of 100 bytes: %v, expected the page to be gone", err)
 	}
-	if left := c.pages.memory.left.Load(); before-left != 16 {
-		t.Errorf("the words of a page of 104 bytes take %d bytes more than the page did, expected a header of 16",
-			before-left)
-	}
+	must.Equal(t, before-c.pages.memory.left.Load(), 16, "bytes of the header of a page of 104 bytes")
 }

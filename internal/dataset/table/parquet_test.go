@@ -404,9 +404,7 @@ func TestParquetWriterRoundTrip(t *testing.T) {
 		table := must.Get(Open([]File{writeFile(t, "t.parquet", buf.String())}, Options{Threads: 2}))(t)
 		names := make([]string, 0, 8)
 		for i, c := range table.Columns() {
-			if c != writerColumns()[i] {
-				t.Errorf("%s: read %+v, want %+v as written", codec, c, writerColumns()[i])
-			}
+			must.Equal(t, c, writerColumns()[i], "%s: read", codec)
 			names = append(names, c.Name)
 		}
 		next := 0

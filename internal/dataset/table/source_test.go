@@ -229,9 +229,7 @@ func TestMatches(t *testing.T) {
 		{"a/_b.csv", "a/_b.csv", true}, {"a/*", "a/_b.csv", false}, {"a/*", "a/_temporary/b.csv", false},
 		{"a/x[1].csv", "a/x[1].csv", true}, {"a", "a/", false}, {"[", "a.csv", false},
 	} {
-		if got := Matches(tc.pattern, tc.name); got != tc.want {
-			t.Errorf("pattern %q and object %q: %v, expected %v", tc.pattern, tc.name, got, tc.want)
-		}
+		must.Equal(t, Matches(tc.pattern, tc.name), tc.want, "pattern %q and object %q", tc.pattern, tc.name)
 	}
 }
 
@@ -264,9 +262,7 @@ func TestIndexOfPandas(t *testing.T) {
 				index = append(index, c.Name)
 			}
 		}
-		if got := fmt.Sprint(index); got != want {
-			t.Errorf("%s: the index is %s, expected %s", name, got, want)
-		}
+		must.Equal(t, fmt.Sprint(index), want, "%s: the index", name)
 	}
 }
 
@@ -426,9 +422,7 @@ func TestParquetAgreesWithTheOracle(t *testing.T) {
 		byFile[c.file] = append(byFile[c.file], c)
 	}
 	files := must.Get(Expand(folder))(t)
-	if len(files) != len(byFile) {
-		t.Errorf("%d files, the oracle knows %d; want all", len(files), len(byFile))
-	}
+	must.Equal(t, len(byFile), len(files), "files that the oracle knows, of %d", len(files))
 	for _, f := range files {
 		for _, rows := range []int{1000, 1 << 16} {
 			whole := must.Get(Open([]File{f}, Options{Threads: 2}))(t)

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // TestMoney: amounts in USD are written with cents and commas, those under half a cent as "<$0.01", and infinite ones
@@ -12,9 +14,7 @@ func TestMoney(t *testing.T) {
 	for v, want := range map[float64]string{0: "$0", 0.7: "$0.70", 0.0123: "$0.01", 0.1234: "$0.12", 0.999: "$1.00",
 		1.5: "$1.50", 3: "$3.00", 1234.567: "$1,234.57", -2.5: "-$2.50", 1e-5: "<$0.01", -1e-5: "<$0.01",
 		0.0049: "<$0.01", 0.005: "$0.01", math.Inf(1): "-"} {
-		if got := USD.Format(v); got != want {
-			t.Errorf("%v USD is written %q, expected %q", v, got, want)
-		}
+		must.Equal(t, USD.Format(v), want, "%v USD is written", v)
 	}
 }
 
@@ -23,9 +23,7 @@ func TestNamesAreCutInTheirMiddle(t *testing.T) {
 	for text, want := range map[string]string{"user_clicks_last_seven_days_by_campaign": "user_clicks_…by_campaign",
 		// Of 24 characters the ellipsis is one, 12 are the beginning and 11 the end.
 		"short": "short", "שםשםשםשםשםשםשםשםשםשםשםשםשםשםשם": "שםשםשםשםשםשם…םשםשםשםשםשם"} {
-		if got := Clip(text, 24); got != want {
-			t.Errorf("%q in 24 characters is %q, want %q", text, got, want)
-		}
+		must.Equal(t, Clip(text, 24), want, "%q in 24 characters", text)
 	}
 }
 
@@ -41,9 +39,7 @@ func TestNoExponents(t *testing.T) {
 		{Percent, 0.000137, "0.014 %"}, {Plain, 5.81e-05, "0.0000581"}, {Plain, 12345678, "12345678"},
 		{Plain, 1e-9, "1e-09"}, {USD, 0.00012, "<$0.01"},
 	} {
-		if got := tc.unit.Format(tc.v); got != tc.want {
-			t.Errorf("%v is written %q, expected %q", tc.v, got, tc.want)
-		}
+		must.Equal(t, tc.unit.Format(tc.v), tc.want, "%v is written", tc.v)
 	}
 }
 

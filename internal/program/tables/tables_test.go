@@ -8,6 +8,7 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
+	"coppice/internal/must"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
 )
@@ -116,9 +117,7 @@ func TestColour(t *testing.T) {
 func TestColumns(t *testing.T) {
 	for columns, want := range map[string]int{"": 0, "100": 100, "many": 0, "-3": 0, "7": 0} {
 		w := program.World{Env: envconfig.MapLookuper(map[string]string{"COLUMNS": columns}), Width: 50}
-		if got := tables.On(w).Width; got != want {
-			t.Errorf("with COLUMNS=%q the width is %d, want %d", columns, got, want)
-		}
+		must.Equal(t, tables.On(w).Width, want, "with COLUMNS=%q the width", columns)
 	}
 }
 
@@ -127,9 +126,7 @@ func TestEmptyTable(t *testing.T) {
 	for _, width := range []int{0, 80} {
 		var text bytes.Buffer
 		tables.Screen{Output: program.To(&text), Width: width}.Table().Print()
-		if s := strings.TrimSpace(text.String()); s != "" {
-			t.Errorf("an empty table at width %d: %q, expected nothing", width, s)
-		}
+		must.Equal(t, strings.TrimSpace(text.String()), "", "an empty table at width %d", width)
 	}
 }
 
