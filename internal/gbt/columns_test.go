@@ -81,9 +81,7 @@ func TestForColumns(t *testing.T) {
 		if err != nil || p.IgnoreColumn != want {
 			t.Errorf("%q gives %q, want %q (%v)", in, p.IgnoreColumn, want, err)
 		}
-		if again, err := p.ForColumns(columns); err != nil || again != p {
-			t.Errorf("%q: a second time gives %q, error %v; want %q again", in, again.IgnoreColumn, err, p.IgnoreColumn)
-		}
+		must.Equal(t, must.Get(p.ForColumns(columns))(t), p, "%q, a second time", in)
 	}
 	refused(t, columns, map[ColumnList]string{
 		"name:prise":      `ignore_column: there is no column "prise" (did you mean "price"?)`,
@@ -126,9 +124,7 @@ func TestPatterns(t *testing.T) {
 			t.Errorf("%q gives %q, columns %v, want %q, %v (%v)", in, p.IgnoreColumn, got, want, meant,
 				errors.Join(err, gotErr, meantErr))
 		}
-		if again, err := p.ForColumns(columns); err != nil || again != p {
-			t.Errorf("%q: a second time gives %q, error %v; want %q again", in, again.IgnoreColumn, err, p.IgnoreColumn)
-		}
+		must.Equal(t, must.Get(p.ForColumns(columns))(t), p, "%q, a second time", in)
 	}
 	refused(t, columns, map[ColumnList]string{
 		"name:user_*,site*,si": `ignore_column: there is no column "si" (known: a*b, a/b:count, a[b, axb, ` +
@@ -250,9 +246,7 @@ func FuzzColumnList(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := parseColumns(string(l)); err != nil || again != l {
-			t.Fatalf("%q parses to %q, and that to %q (%v), want %[2]q again", list, l, again, err)
-		}
+		must.Equal(t, must.Get(parseColumns(string(l)))(t), l, "what %q parses to, parsed", list)
 		p, err := Params{IgnoreColumn: l}.ForColumns(columns)
 		if err != nil {
 			return
@@ -263,9 +257,7 @@ func FuzzColumnList(f *testing.F) {
 			t.Fatalf("%q of %q: %v, error %v; as %q %v, error %v; want the same columns, and not all", l, columns,
 				before, err1, p.IgnoreColumn, after, err2)
 		}
-		if again, err := parseColumns(string(p.IgnoreColumn)); err != nil || again != p.IgnoreColumn {
-			t.Fatalf("%q parses to %q, %v; want itself", p.IgnoreColumn, again, err)
-		}
+		must.Equal(t, must.Get(parseColumns(string(p.IgnoreColumn)))(t), p.IgnoreColumn, "columns, parsed again")
 	})
 }
 

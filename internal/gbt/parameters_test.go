@@ -83,9 +83,7 @@ func TestPlansOfEarlierBuilds(t *testing.T) {
 	params["lambdarank_position_bias_regularization"] = 0.0
 	params["boosting"], params["max_drop"], params["skip_drop"], params["uniform_drop"] = "gbdt", 50.0, 0.5, false
 	params["data_sample_strategy"], params["top_rate"] = "bagging", 0.2
-	if p, err := ParseParams(params); err != nil || p != Defaults() {
-		t.Errorf("got %+v, %v; want the defaults", p, err)
-	}
+	must.Equal(t, must.Get(ParseParams(params))(t), Defaults(), "the defaults, parsed")
 	if changed := Changed(params); len(changed) > 0 {
 		t.Errorf("changed: got %q, want none", changed)
 	}

@@ -144,9 +144,7 @@ func TestValueNames(t *testing.T) {
 				tc.want, tc.fits)
 		}
 	}
-	if stop, err := lookup(t, "auc").Stop("binary"); err != nil || stop.Name != "auc" {
-		t.Errorf("auc stops by %s, %v; want auc", stop.Name, err)
-	}
+	must.Equal(t, must.Get(lookup(t, "auc").Stop("binary"))(t).Name, "auc", "what auc stops by")
 	for text, want := range map[string]string{
 		"label":            "value(label): it is the same for all models; make it depend on prediction",
 		"prediction > 0.1": "column 12: a number is needed here",

@@ -428,9 +428,7 @@ func FuzzLookup(f *testing.F) {
 			t.Fatalf("%q has the identifier %q, want one without marks", m.Name, names[1])
 		}
 		for _, again := range names {
-			if back, err := metric.Lookup(again); err != nil || back.Name != m.Name {
-				t.Fatalf("%q finds %q, but %q finds %q, %v; want %[2]q again", name, m.Name, again, back.Name, err)
-			}
+			must.Equal(t, must.Get(metric.Lookup(again))(t).Name, m.Name, "%q finds %q, which finds", name, again)
 		}
 	})
 }

@@ -53,9 +53,7 @@ func TestConstraintHolds(t *testing.T) {
 			t.Errorf("%s: %v, expected a valid constraint", text, err)
 			continue
 		}
-		if got, err := c.Holds(example()); err != nil || got != want {
-			t.Errorf("%s: got %v (error %v), want %v", text, got, err, want)
-		}
+		must.Equal(t, must.Get(c.Holds(example()))(t), want, "%s", text)
 	}
 }
 
@@ -265,9 +263,7 @@ func TestConditionOnValues(t *testing.T) {
 			t.Errorf("%s: got error %v, want none", text, err)
 			continue
 		}
-		if got, err := c.Eval(values); err != nil || got != want {
-			t.Errorf("%s: got %v (error %v), want %v", text, got, err, want)
-		}
+		must.Equal(t, must.Get(c.Eval(values))(t), want, "%s", text)
 	}
 
 	// A value that the resolver does not know, and one without its closing parenthesis.

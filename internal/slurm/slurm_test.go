@@ -117,14 +117,10 @@ func job() engine.Array {
 func TestSubmit(t *testing.T) {
 	c := &cluster{}
 	j := c.jobs(t)
-	if s, err := j.Status(t.Context(), j.Name("night-1")); err != nil || s.State != engine.Gone {
-		t.Errorf("before it is submitted: %+v, %v, want gone", s, err)
-	}
+	must.Equal(t, must.Get(j.Status(t.Context(), j.Name("night-1")))(t).State, engine.Gone, "before it is submitted")
 	// The second submission finds the job of the first.
 	for i, want := range []bool{false, true} {
-		if existed, err := j.Submit(t.Context(), job()); err != nil || existed != want {
-			t.Errorf("submission %d: existed %t, %v, want %t", i, existed, err, want)
-		}
+		must.Equal(t, must.Get(j.Submit(t.Context(), job()))(t), want, "submission %d: it existed", i)
 	}
 	s, err := j.Status(t.Context(), j.Name("night-1"))
 	if err != nil || s.State != engine.Running || s.Tasks.Running != 3 || len(c.arrays) != 1 {
@@ -136,15 +132,11 @@ func TestSubmit(t *testing.T) {
 	if _, err := j.Submit(t.Context(), other); !problem.Is(err, problem.Conflict) {
 		t.Errorf("a job of the same name for another plan: %v, want a conflict", err)
 	}
-	if s, err := j.Cancel(t.Context(), j.Name("night-1")); err != nil || s.State != engine.Cancelled {
-		t.Errorf("cancelled: %+v, %v; want that state", s, err)
-	}
+	must.Equal(t, must.Get(j.Cancel(t.Context(), j.Name("night-1")))(t).State, engine.Cancelled, "cancelled")
 	if existed, err := j.Submit(t.Context(), other); err != nil || existed || len(c.arrays) != 2 {
 		t.Errorf("after the end of the first: existed %t, %v; want a second", existed, err)
 	}
-	if s, err := j.Status(t.Context(), j.Name("night-1")); err != nil || s.State != engine.Running {
-		t.Errorf("of two, one of which was cancelled: %+v, %v; want the one that runs", s, err)
-	}
+	must.Equal(t, must.Get(j.Status(t.Context(), j.Name("night-1")))(t).State, engine.Running, "the one left of two")
 }
 
 // TestAnothersArray: who shares the bucket sees that another user's array has not ended, but neither attaches to it nor
@@ -157,9 +149,7 @@ func TestAnothersArray(t *testing.T) {
 	for state, want := range map[string]engine.Phase{"PENDING": engine.Waiting, "RUNNING": engine.Running,
 		"FAILED": engine.Gone} {
 		c.arrays[0].state = state
-		if s, err := j.Status(t.Context(), j.Name("night-1")); err != nil || s.State != want {
-			t.Errorf("another's, %s: %+v, %v, want %s", state, s, err, want)
-		}
+		must.Equal(t, must.Get(j.Status(t.Context(), j.Name("night-1")))(t).State, want, "another's, %s", state)
 	}
 	c.arrays[0].state = "RUNNING"
 	asked := 0
@@ -173,9 +163,7 @@ func TestAnothersArray(t *testing.T) {
 		}
 		return nil
 	}
-	if s, err := j.Cancel(t.Context(), j.Name("night-1")); err != nil || s.State != engine.Gone {
-		t.Errorf("cancelled a job that is not there: %+v, %v; want it gone", s, err)
-	}
+	must.Equal(t, must.Get(j.Cancel(t.Context(), j.Name("night-1")))(t).State, engine.Gone, "cancelled, but not there")
 	c.before = nil
 	if existed, err := j.Submit(t.Context(), job()); existed || err != nil || len(c.arrays) != 2 {
 		t.Errorf("submitted: existed %t, %v, want an array of one's own", existed, err)
@@ -457,9 +445,7 @@ func TestDamagedLines(t *testing.T) {
 			t.Errorf("sbatch printed %q: taken for %d, want an error", text, id)
 		}
 	}
-	if id, err := arrayID([]byte("7;test\n")); err != nil || id != 7 {
-		t.Errorf("a job of a named cluster: got %d and error %v, want 7", id, err)
-	}
+	must.Equal(t, must.Get(arrayID([]byte("7;test\n")))(t), 7, "a job of a named cluster")
 }
 
 // FuzzParse: whatever squeue prints, every array that is read from it without an error has a positive number, counts of
@@ -535,16 +521,12 @@ echo x >"$COPPICE_SCRATCH/data"`, "SLURM_RESTART_COUNT=1")
 	}
 	for name, want := range map[string]string{"spec": hostile, "arg": hostile,
 		"told": "2 1 n1 " + filepath.Join(base, "night-1") + "\n"} {
-		if got, err := os.ReadFile(filepath.Join(n.dir, name)); err != nil || string(got) != want {
-			t.Errorf("%s: the task got %q, %v, want %q", name, got, err, want)
-		}
+		must.Equal(t, string(must.Get(os.ReadFile(filepath.Join(n.dir, name)))(t)), want, "%s: what the task got", name)
 	}
 	if _, err := os.Stat(filepath.Join(n.dir, "hacked")); err == nil {
 		t.Error("the shell has run a command out of a value, want values passed on as they are")
 	}
-	if left, err := os.ReadDir(base); err != nil || len(left) != 0 {
-		t.Errorf("left on the node: %v (error %v), want nothing", left, err)
-	}
+	must.Equal(t, len(must.Get(os.ReadDir(base))(t)), 0, "files left on the node")
 }
 
 // uid returns the number of the user who runs the test, as the script asks for it.

@@ -392,39 +392,6 @@ func TestNoRowSeesItsQuery(t *testing.T) {
 	}
 }
 
-// TestTablesHoldAllRowsOfTrain checks that the levels of each key's table have every row of train once, and are sorted
-// by hash.
-func TestTablesHoldAllRowsOfTrain(t *testing.T) {
-	w := drawTable(3) // any table will do: all have room for their levels
-	_, m := w.run(t)
-	levels, first, count := m.Tables()
-	for k := range w.c.Keys {
-		// Add up the table's levels.
-		rows, sum := uint32(0), 0.0
-		for i := first[k]; i < first[k]+count[k]; i++ {
-			rows, sum = rows+levels.Rows[i], sum+levels.Sum[i]
-			if i > first[k] && levels.Hash[i] <= levels.Hash[i-1] {
-				t.Fatalf("key %d: level %d has hash %x after %x, want ascending hashes", k, i, levels.Hash[i],
-					levels.Hash[i-1])
-			}
-		}
-
-		// Compare with the sum over the rows.
-		want := 0.0
-		for i := range w.c.Rows[0] {
-			weight := 1.0
-			if w.c.Weighted {
-				weight = float64(w.weight[i])
-			}
-			want += weight * w.c.Keys[k].target(float64(w.label[i]))
-		}
-		if int(rows) != w.c.Rows[0] || math.Abs(sum-want) > 1e-9 {
-			t.Errorf("key %d: the levels have %d rows and a label sum of %v, want %d and %v", k, rows, sum,
-				w.c.Rows[0], want)
-		}
-	}
-}
-
 // TestFloor makes a table with 10,000 levels of two rows and 200 levels of 200 rows, and room for 500 levels. The floor
 // rests on estimates of how many levels have so many rows. These are far enough apart for it to be 3: the table must
 // have exactly the 200 frequent levels, with their numbers of rows.

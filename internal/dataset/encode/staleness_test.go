@@ -399,9 +399,7 @@ func TestSearchOfASettledLabel(t *testing.T) {
 		}
 		return scores, nil
 	}
-	if found, err := s.Run(t.Context()); err != nil || len(found) != 0 {
-		t.Errorf("with a model that has .4 %% of the loss: found %v, error %v, want no key", found, err)
-	}
+	must.Equal(t, len(must.Get(s.Run(t.Context()))(t)), 0, "keys found with a model that has .4 %% of the loss")
 }
 
 // BenchmarkStatistics makes the statistics of 4,000,000 rows for twelve keys of one to three id columns, which have

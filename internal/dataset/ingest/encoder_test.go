@@ -307,9 +307,7 @@ func TestFingerprint(t *testing.T) {
 			return Fingerprint(ctx, parseSpec(t, "label: y\nmax_bin: 255\n"), []table.File{a})
 		},
 	} {
-		if got, err := same(); err != nil || got != want {
-			t.Errorf("%s: %s %v, want %s", name, got, err, want)
-		}
+		must.Equal(t, must.Get(same())(t), want, "%s", name)
 	}
 
 	// What must change it.

@@ -223,9 +223,7 @@ func TestPlainTexts(t *testing.T) {
 		return append(append(packDeltas(prefixes), packDeltas(suffixes)...), data...)
 	}
 	good := texts([]int64{0, 2, 4, 0}, []int64{4, 2, 0, 4}, "abcdXYefgh") // abcd, ab and XY, abXY, efgh
-	if got, err := plainTexts(good, 4, true, ample); err != nil || string(got) != "abcdabXYabXYefgh" {
-		t.Errorf("shared prefixes: %q, %v, expected abcdabXYabXYefgh", got, err)
-	}
+	must.Equal(t, string(must.Get(plainTexts(good, 4, true, ample))(t)), "abcdabXYabXYefgh", "shared prefixes")
 	got, err := plainTexts(good, 0, true, ample)
 	if n, spanErr := (kind{}).measurePlain(got, 4); err != nil || spanErr != nil || n != len(got) || n != 16+4*4 {
 		t.Errorf("shared prefixes: %q, %v, %v, expected 4 texts of 4 bytes behind their lengths", got, err, spanErr)

@@ -85,9 +85,7 @@ func TestJSONL(t *testing.T) {
 func TestEmpty(t *testing.T) {
 	for want, file := range map[bool]File{true: writeFile(t, "1.csv", "a,b\n"),
 		false: writeFile(t, "2.jsonl", `{"deep": {"k": 1}, "a": 1}`)} {
-		if got, err := Empty(t.Context(), []File{file}); err != nil || got != want {
-			t.Errorf("%s is empty: %t, error %v; want %t", file.URI, got, err, want)
-		}
+		must.Equal(t, must.Get(Empty(t.Context(), []File{file}))(t), want, "%s is empty", file.URI)
 	}
 }
 
