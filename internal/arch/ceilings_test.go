@@ -45,7 +45,7 @@ var ceilings = map[string]int{
 	"internal/ledger":              431,
 	"internal/machines":            320,
 	"internal/metric":              2084,
-	"internal/must":                43,
+	"internal/must":                50,
 	"internal/nights":              3571,
 	"internal/nights/nightstest":   884,
 	"internal/notify":              440,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_669
+const maxLines = 89_675
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
