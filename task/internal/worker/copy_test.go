@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/dataset"
 	"coppice/internal/must"
@@ -78,12 +77,7 @@ func TestCancelledDuringTheCopy(t *testing.T) {
 	const cancelledAfter = 5 * time.Minute
 	w := newWorld(t, 1, nil)
 	synctest.Test(t, func(t *testing.T) {
-		timer := time.AfterFunc(cancelledAfter, func() {
-			if _, err := blob.Create(context.WithoutCancel(t.Context()), w.sweeps, sweep.Names(w.plan.Sweep).Cancel(),
-				[]byte("{}")); err != nil {
-				t.Error(err)
-			}
-		})
+		timer := time.AfterFunc(cancelledAfter, func() { w.put(t, sweep.Names(w.plan.Sweep).Cancel(), "{}") })
 		defer timer.Stop()
 
 		start := time.Now()
@@ -268,9 +262,7 @@ func TestADamagedClaimSpendsNoRetries(t *testing.T) {
 				}
 
 				for trial := range w.plan.Trials {
-					if r := w.result(t, trial); r.Status != sweep.StatusDone {
-						t.Errorf("trial %d: %s: %s; want it done", trial, r.Status, r.Reason)
-					}
+					w.done(t, trial)
 				}
 				if r, waited := w.result(t, 1), time.Since(start); r.Claim != 1 || waited < time.Minute ||
 					waited > 63*time.Second {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"coppice/internal/blob"
@@ -193,9 +192,7 @@ func (w *world) checkSelection(t *testing.T) (text string) {
 					"before; it has seen %+v", n, step+1, before, d.Seen)
 			}
 		}
-		if err := replay(w.plan, d); err != nil {
-			t.Errorf("made the decision of trial %d again: %v", trial, err)
-		}
+		replay(t, w.plan, d)
 	}
 	if len(selected) == 0 {
 		t.Error("nothing was selected; want at least one group")
@@ -238,16 +235,7 @@ func TestPopulation(t *testing.T) {
 			worker.Attempt = 9
 			runs(t, worker)
 		}
-
-		var wg sync.WaitGroup
-		for task := range way.tasks {
-			wg.Go(func() {
-				if err := w.worker(task).Run(t.Context()); err != nil {
-					t.Errorf("%s: task %d: %v", way.name, task, err)
-				}
-			})
-		}
-		wg.Wait()
+		w.tasks(t, way.tasks)
 		all = append(all, w.members(t, way.name))
 	}
 	for i, text := range all[1:] {
@@ -265,17 +253,12 @@ func (w *world) members(t *testing.T, way string) (text string) {
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
 	replaced := 0
 	for n := range w.plan.Trials {
-		r := w.result(t, n)
-		if r.Status != sweep.StatusDone {
-			t.Fatalf("%s: trial %d: %s: %s; want it done", way, n, r.Status, r.Reason)
-		}
+		r := w.done(t, n)
 		d, err := trials.Decision(t.Context(), n)
 		if err != nil || d == nil {
 			t.Fatalf("%s: the decision of trial %d: got %v (error %v), want one", way, n, d, err)
 		}
-		if err := replay(w.plan, d); err != nil {
-			t.Errorf("%s: made the decision of trial %d again: %v", way, n, err)
-		}
+		replay(t, w.plan, d)
 
 		// Every generation adds 8 trees to the model that it continues.
 		generation := n / 5

@@ -54,10 +54,7 @@ func (w *world) decided(t *testing.T) map[int]*sweep.Decision {
 
 	by := map[string]int{}
 	for i, trial := range w.plan.Trials {
-		r := w.result(t, i)
-		if r.Status != sweep.StatusDone {
-			t.Errorf("trial %d: %s: %s; want it done", i, r.Status, r.Reason)
-		}
+		r := w.done(t, i)
 		key := sweep.ConfigurationKey(r.Params)
 		if other, twice := by[key]; twice {
 			t.Errorf("trials %d and %d have both trained %v, want different configurations", other, i, r.Params)
@@ -77,9 +74,7 @@ func (w *world) decided(t *testing.T) map[int]*sweep.Decision {
 		if sweep.ConfigurationKey(d.Params) != key {
 			t.Errorf("trial %d was trained with %v, want what its decision says, %v", i, r.Params, d.Params)
 		}
-		if err := replay(w.plan, d); err != nil {
-			t.Errorf("made the decision about trial %d again: %v", i, err)
-		}
+		replay(t, w.plan, d)
 	}
 	return decisions
 }
@@ -219,33 +214,30 @@ func TestOneTaskIsInterrupted(t *testing.T) {
 	}
 }
 
-// replay makes a recorded decision again, from what it has seen. It returns an error if another one comes out.
-func replay(p *sweep.Plan, d *sweep.Decision) error {
-	s, err := search.Decide(p, d.Trial, d.Seen, d.Refused)
-	if err != nil {
-		return err
-	}
+// replay makes a recorded decision again, from what it has seen. The test fails if another one comes out.
+func replay(t *testing.T, p *sweep.Plan, d *sweep.Decision) {
+	t.Helper()
+	s := must.Get(search.Decide(p, d.Trial, d.Seen, d.Refused))(t)
 	if sweep.ConfigurationKey(s.Params) != sweep.ConfigurationKey(d.Own) || s.Source != d.Source ||
 		s.Reason != d.Reason || (s.Parent == nil) != (d.From == nil) ||
 		s.Parent != nil && *s.Parent != d.From.Trial {
-		return fmt.Errorf("trial %d was decided as %v (%s: %s); from what it has seen comes %+v", d.Trial, d.Own,
+		t.Errorf("trial %d was decided as %v (%s: %s); from what it has seen comes %+v, want the same", d.Trial, d.Own,
 			d.Source, d.Reason, s)
 	}
-	return nil
 }
 
-// replayPromotion makes a recorded verdict on a paused trial again, from what it has seen. It returns an error if
-// another one comes out.
-func replayPromotion(p *sweep.Plan, r *sweep.Promotion) error {
+// replayPromotion makes a recorded verdict on a paused trial again, from what it has seen. The test fails if another
+// one comes out.
+func replayPromotion(t *testing.T, p *sweep.Plan, r *sweep.Promotion) {
+	t.Helper()
 	if r.Unread && r.Promoted { // nothing could be compared
-		return nil
+		return
 	}
 	v := search.AfterPause(p, sweep.Reached{Step: r.Step, Trial: r.Trial, Score: r.Score}, r.Seen, r.Last)
 	if r.Unread || (v.Action == search.GoOn) != r.Promoted || v.Reason != r.Reason {
-		return fmt.Errorf("trial %d at %d trees: promoted is %t (%s), unread %t; from what had been seen comes %s (%s)",
-			r.Trial, r.Step, r.Promoted, r.Reason, r.Unread, v.Action, v.Reason)
+		t.Errorf("trial %d at %d trees: promoted is %t (%s), unread %t; from what had been seen comes %s (%s), want "+
+			"the same", r.Trial, r.Step, r.Promoted, r.Reason, r.Unread, v.Action, v.Reason)
 	}
-	return nil
 }
 
 // TestValueChoosesAnotherTrial: a sweep by a value of the table and one by log loss train the same models, since log

@@ -159,16 +159,23 @@ func (w *world) result(t *testing.T, trial int) *sweep.Result {
 	return must.Get(sweep.DecodeResult(data))(t)
 }
 
+// done reads the result of a trial, which has to be done.
+func (w *world) done(t *testing.T, trial int) *sweep.Result {
+	t.Helper()
+	r := w.result(t, trial)
+	if r.Status != sweep.StatusDone {
+		t.Fatalf("trial %d ended %s: %s; want it done", trial, r.Status, r.Reason)
+	}
+	return r
+}
+
 // models returns the files of every trial as text, by trial: the model, and its scores on the calibration and test
 // rows. All trials have to be done.
 func (w *world) models(t *testing.T) map[int]string {
 	t.Helper()
 	out := map[int]string{}
 	for i := range w.plan.Trials {
-		r := w.result(t, i)
-		if r.Status != sweep.StatusDone {
-			t.Fatalf("trial %d: %s: %s", i, r.Status, r.Reason)
-		}
+		r := w.done(t, i)
 		for _, o := range []sweep.Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
 			data, _, err := blob.ReadAll(t.Context(), w.sweeps, o.Name, 1<<24)
 			if err != nil || int64(len(data)) != o.Bytes {
