@@ -55,6 +55,9 @@ type Search struct {
 	// Delay is used with Time: a training row sees only the labels of rows that are older by at least this much.
 	Delay float64
 
+	// holdFrom is used with Time: the time from which on rows are held out. nil means that the latest third is.
+	holdFrom *float64
+
 	// Group is a hash for each row. Rows with the same hash depend on each other, so that without Time they are trained
 	// on together or tested on together. nil means that all rows are independent.
 	Group []uint64
@@ -311,7 +314,8 @@ func (s *Search) foldHash(i int) uint64 {
 	return Order(uint32(i), 1) // another random order than that of randomPosition, which is number 0
 }
 
-// holdOutLatest returns for each row whether it is in about the latest third of the rows. order lists the rows by time.
+// holdOutLatest returns for each row whether it is in about the latest third of the rows, or as s.holdFrom says. order
+// lists the rows by time.
 // No held-out row has the same time as a training row. The result is nil if there are no times or all are equal.
 func (s *Search) holdOutLatest(order []uint32) []bool {
 	n := len(order)
@@ -319,6 +323,9 @@ func (s *Search) holdOutLatest(order []uint32) []bool {
 		return nil
 	}
 	earliest, from := s.Time[order[0]], s.Time[order[n*2/3]]
+	if s.holdFrom != nil {
+		from = *s.holdFrom
+	}
 	hold := make([]bool, n)
 	for i, t := range s.Time {
 		hold[i] = t >= from && t > earliest // if two thirds of the rows have the earliest time, they stay training rows

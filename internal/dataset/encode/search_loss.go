@@ -41,7 +41,7 @@ func (s *Search) slopeOf(i int, score float64) slope {
 // together.
 func (r *run) lossHasRisen(before []float64) bool {
 	if r.validationRows != nil {
-		return !lossHasFallen(before, r.loss, acceptErrors)
+		return !LossHasFallen(before, r.loss, acceptErrors)
 	}
 	mean, standardError := r.meanChange(before)
 	return mean > patience*standardError

@@ -1,8 +1,10 @@
 package encode
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"slices"
 )
 
 const (
@@ -54,6 +56,52 @@ func (s *Search) Staleness(ctx context.Context, horizon float64) (delay, gain fl
 		}
 	}
 	return delay, gain, nil
+}
+
+// LaterLosses returns the losses of later rows, by time: of each of the last four of eight periods of the sample, as a
+// model of s.Base and s.Keys predicts it that has learnt from all rows before it. labels has one or more labels by row,
+// in place of s.Label; their losses are added up. A period without rows before it, or with only equal labels before it,
+// adds losses of 0.
+func (s *Search) LaterLosses(ctx context.Context, labels [][]float32) ([]float64, error) {
+	order := make([]uint32, len(s.Time))
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	slices.SortStableFunc(order, func(a, b uint32) int { return cmp.Compare(s.Time[a], s.Time[b]) })
+
+	// A period starts with the first row of its time. So rows of one time are in one period, and a period may be empty.
+	startOf := func(period int) int {
+		at := period * len(order) / stalePeriods
+		for at > 0 && at < len(order) && s.Time[order[at]] == s.Time[order[at-1]] {
+			at--
+		}
+		return at
+	}
+
+	var losses []float64
+	for period := stalePeriods / 2; period < stalePeriods; period++ {
+		start, end := startOf(period), startOf(period+1)
+		later := make([]float64, end-start)
+		for _, label := range labels {
+			if start == 0 || start == end {
+				continue
+			}
+			one := *s
+			one.Label, one.holdFrom = label, &s.Time[order[start]]
+			r := newRun(&one)
+			if !r.learnable() {
+				continue
+			}
+			if err := r.retrain(ctx, nil, false); err != nil {
+				return nil, err
+			}
+			for i, row := range order[start:end] {
+				later[i] += one.lossOf(int(row), r.score[row])
+			}
+		}
+		losses = append(losses, later...)
+	}
+	return losses, nil
 }
 
 // rowsWithinHorizon returns the held-out rows, by time, that are at most horizon later than the first of them. reach is
@@ -114,10 +162,10 @@ func sum(losses []float64) (total float64) {
 	return total
 }
 
-// lossHasFallen reports whether the sum of the losses is lower in after than in before by more than so many standard
+// LossHasFallen reports whether the sum of the losses is lower in after than in before by more than so many standard
 // errors. Both are of the same rows, by time. The standard error is computed from the differences of whole periods of
 // time, because the rows of one day err together and are no independent observations.
-func lossHasFallen(before, after []float64, errors float64) bool {
+func LossHasFallen(before, after []float64, errors float64) bool {
 	var falls [stalePeriods]float64 // of the loss, by period
 	for k := range falls {
 		from, to := k*len(before)/stalePeriods, (k+1)*len(before)/stalePeriods

@@ -515,3 +515,38 @@ func TestSearchJudgesTheLastBatchByOneFold(t *testing.T) {
 		}
 	}
 }
+
+// TestLaterLosses: each of the last four of eight periods is predicted from all rows before it, here by their mean
+// label, and half the squared errors are added up, of every label. Rows of one time are in one period, and a period
+// with no rows, or no different labels, before it adds no loss.
+func TestLaterLosses(t *testing.T) {
+	mean := func(_ context.Context, l *TrainingSet) ([]float64, error) {
+		total := 0.0
+		for _, row := range l.Train {
+			total += float64(l.Label[row])
+		}
+		return slices.Repeat([]float64{total / float64(len(l.Train))}, len(l.Label)), nil
+	}
+	for name, tc := range map[string]struct {
+		times  []float64
+		labels [][]float32
+		want   float64
+	}{
+		// By time, the labels are 0, 0, 2, 2, and then 9 four times.
+		"eight rows, the last ones first": {[]float64{8, 7, 6, 5, 4, 3, 2, 1}, [][]float32{{9, 9, 9, 9, 2, 2, 0, 0}},
+			(8*8 + 6.4*6.4 + 16/3.*16/3. + 32/7.*32/7.) / 2},
+		"two labels": {[]float64{1, 2, 3, 4, 5, 6, 7, 8},
+			[][]float32{{0, 0, 2, 2, 1, 1, 1, 1}, {2, 2, 0, 0, 1, 1, 1, 3}}, 2 * 2 / 2.},
+		"two times":     {[]float64{1, 1, 1, 1, 2, 2, 2, 2}, [][]float32{{0, 2, 0, 2, 3, 3, 3, 3}}, 4 * 4 / 2.},
+		"one time":      {[]float64{1, 1, 1, 1, 1, 1, 1, 1}, [][]float32{{0, 2, 0, 2, 3, 3, 3, 3}}, 0},
+		"equal labels":  {[]float64{1, 2, 3, 4, 5, 6, 7, 8}, [][]float32{{1, 1, 1, 1, 1, 1, 1, 5}}, 0},
+		"no rows":       {nil, [][]float32{{}}, 0},
+		"fewer periods": {[]float64{1, 2}, [][]float32{{0, 1}}, 0},
+	} {
+		s := &Search{Time: tc.times, Learner: mean}
+		got, err := s.LaterLosses(t.Context(), tc.labels)
+		if err != nil || math.Abs(sum(got)-tc.want) > 1e-9 {
+			t.Errorf("%s: got losses %v, error %v; want a sum of %v", name, got, err, tc.want)
+		}
+	}
+}

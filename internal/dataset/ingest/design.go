@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -115,7 +114,9 @@ func (p *designer) encode(ctx context.Context, options Options) error {
 
 	// Columns that tell nothing about later rows are dropped first. What remains is what keys are made of, and what the
 	// spec may name.
-	p.dropUseless()
+	if err := p.dropUseless(ctx, options); err != nil {
+		return err
+	}
 	p.findAtoms()
 	if err := p.checkNames(); err != nil {
 		return err
@@ -221,102 +222,18 @@ const minDays = 14
 
 // dropUseless removes columns that carry nothing over to later rows. Of the columns derived without being asked for,
 // these are constant ones, such as the hours in a table of days, those with missing or no values, and weekdays in a
-// table of fewer than minDays days. Of the others, these are columns of numbers that keep growing with time (see
-// growsWithTime).
-func (p *designer) dropUseless() {
+// table of fewer than minDays days. Of the others, see dropGrowing.
+func (p *designer) dropUseless(ctx context.Context, options Options) error {
 	p.keep(func(c *sampledColumn) bool {
 		switch {
 		case !c.from.auto:
-			return !p.growsWithTime(c)
+			return true
 		case c.Range == nil || c.Range.Min == c.Range.Max || c.MissingBin >= 0:
 			return false
 		}
 		return c.from.from.What != dataset.DeriveWeekday || p.sample.days() >= minDays
 	})
-}
-
-// eras is the number of periods into which persists divides the sampled rows: enough for a majority of them to mean
-// something.
-const eras = 8
-
-// persists reports whether the label drifts slowly: whether the mean label of one period predicts that of the next
-// better than the mean of all earlier rows does. It has to be better in total squared error and in most periods. order
-// lists sampled rows by time, the earliest first; with fewer rows than periods the answer is false.
-func (t *trainSample) persists(order []int) bool {
-	if len(order) < eras {
-		return false
-	}
-	mean := func(rows []int) float64 {
-		sum := 0.0
-		for _, i := range rows {
-			sum += float64(t.labels[i])
-		}
-		return sum / float64(len(rows))
-	}
-	square := func(x float64) float64 { return x * x }
-
-	// Period e is predicted from the one before it, and from all before it. Periods 0 and 1 are left out: for them the
-	// two predictions do not exist or are the same.
-	total, better := 0.0, 0
-	for e := 2; e < eras; e++ {
-		previous, start, end := (e-1)*len(order)/eras, e*len(order)/eras, (e+1)*len(order)/eras
-		y := mean(order[start:end])
-		gain := square(y-mean(order[:start])) - square(y-mean(order[previous:start]))
-		total += gain
-		if gain > 0 {
-			better++
-		}
-	}
-	return total > 0 && 2*better > eras-2
-}
-
-// growsWithTime reports whether a column of numbers keeps growing or falling, as the month does within a single year,
-// and warns if so: most numbers of the latest third of the rows then lie outside the range of the earlier ones. What a
-// model learns from such numbers does not carry over to later rows.
-//
-// A column stays if the label drifts slowly (see persists): the years of a century grow too, but there the last ones
-// tell what the next are like. A column also stays if the spec names it, if it is categorical or derived, if fewer than
-// idRows of the sampled rows have a value, and if rows are not ordered by time.
-func (p *designer) growsWithTime(column *sampledColumn) bool {
-	asked := column.from.forced == dataset.Numeric || p.survey.specNames(column.Name)
-	if asked || p.survey.spec.OrderBy() != dataset.OrderTime || column.Kind == dataset.Categorical ||
-		column.from.from != nil {
-		return false
-	}
-
-	// The sampled rows in which the column has a value, by time.
-	order := make([]int, 0, len(column.bins))
-	for i, b := range column.bins {
-		if int(b) != column.MissingBin {
-			order = append(order, i)
-		}
-	}
-	if len(order) < idRows {
-		return false
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.sample.times[a], p.sample.times[b]) })
-
-	// The range of the earlier two thirds, in bins: bins of numbers ascend with the numbers.
-	later := len(order) - len(order)/3
-	least, most := column.bins[order[0]], column.bins[order[0]]
-	for _, i := range order[:later] {
-		least, most = min(least, column.bins[i]), max(most, column.bins[i])
-	}
-
-	// How many of the last third lie outside of it.
-	beyond := 0
-	for _, i := range order[later:] {
-		if column.bins[i] < least || column.bins[i] > most {
-			beyond++
-		}
-	}
-	grows := 2*beyond > len(order)-later
-	if !grows || p.sample.persists(order) {
-		return false
-	}
-
-	p.warn(column.Name, "monotonic in time and not predictive of later rows; ignored (add to numeric: to keep)")
-	return true
+	return p.dropGrowing(ctx, options)
 }
 
 // checkNames returns an error if the spec sets the encoding of a column that is not a feature.

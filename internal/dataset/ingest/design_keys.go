@@ -285,17 +285,23 @@ func (p *designer) findKeys(ctx context.Context, options Options) error {
 	}
 	for _, class := range classes {
 		s := p.searchBeside(options)
-		s.Label, s.Binary = make([]float32, p.rows), true
-		for i, y := range p.sample.labels[:p.rows] {
-			if int(y)+1 == class {
-				s.Label[i] = 1
-			}
-		}
+		s.Label, s.Binary = p.isClass(class), true
 		if err := p.findKeysOf(ctx, s, classes, budget/len(classes), options.Progress); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// isClass returns a binary label of the first p.rows sampled rows: whether their class is this one, numbered from 1.
+func (p *designer) isClass(class int) []float32 {
+	label := make([]float32, p.rows)
+	for i, y := range p.sample.labels[:p.rows] {
+		if int(y)+1 == class {
+			label[i] = 1
+		}
+	}
+	return label
 }
 
 // findKeysOf runs a search and adds each key that it finds, with a rate for each of the classes (numbered from 1; class

@@ -72,49 +72,6 @@ func TestSampleKeepsWhatIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestColumnsThatGoOnWithTime: a column of numbers that keeps growing with time, here the number of a month, is dropped
-// unless the label drifts slowly, so that the last months tell what the next are like, or the spec asks for the column.
-// Each case says how the rate of positive rows depends on the month.
-func TestColumnsThatGoOnWithTime(t *testing.T) {
-	long(t)
-	const months, rows = 48, 4800
-	for name, tc := range map[string]struct {
-		rate    func(month int) float64
-		rest    string
-		dropped bool
-	}{
-		"trend": {func(m int) float64 { return 0.1 + 0.6*float64(m)/months }, "", false},
-		// After the change, the mean of all earlier rows is a worse guess than the last months.
-		"one change":             {func(m int) float64 { return []float64{0.2, 0.5}[2*m/months] }, "", false},
-		"to and fro":             {func(m int) float64 { return []float64{0.2, 0.5}[m/6%2] }, "", true},
-		"nothing":                {func(int) float64 { return 0.3 }, "", true},
-		"nothing, but asked for": {func(int) float64 { return 0.3 }, "numeric: [month]\n", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			// 100 rows a month for four years; the last two tenths of the rows are valid: i*10/rows is the tenth, 0 to
-			// 9.
-			rng := rand.New(rand.NewPCG(3, 3))
-			var b strings.Builder
-			b.WriteString("y,site,month,at,part\n")
-			for i := range rows {
-				month := i * months / rows
-				y := 0
-				if rng.Float64() < tc.rate(month) {
-					y = 1
-				}
-				fmt.Fprintf(&b, "%d,s%d,%d,%d-%02d-01 00:00:00,%s\n", y, rng.IntN(50), month, 2020+month/12, 1+month%12,
-					[]string{"train", "valid"}[i*10/rows/8])
-			}
-
-			s := mustStage(t, "label: y\nsplit: {by: column, column: part}\nencodings: {order: {column: at}}\n"+tc.rest,
-				b.String())
-			if got := slices.Contains(codes(s), "dropped month"); got != tc.dropped {
-				t.Errorf("staging dropped month: %t, want %t; warnings %q", got, tc.dropped, codes(s))
-			}
-		})
-	}
-}
-
 // TestSpellingsOfOneID: an id is the same id in every spelling and type, as a category and as a level of statistics,
 // when it is staged and when it is predicted on.
 func TestSpellingsOfOneID(t *testing.T) {

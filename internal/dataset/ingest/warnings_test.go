@@ -221,8 +221,8 @@ func TestFolded(t *testing.T) {
 
 // TestNumbersThatGoOnWithTime: if rows are ordered by time, a column of numbers that keeps growing is dropped, unless
 // the spec asks for it. A column that comes back, weekday, is a feature in any case. In a random order, and with
-// encodings off, none is dropped. Labels are random: a column that grows would stay if they drifted with time, as in
-// TestColumnsThatGoOnWithTime.
+// encodings off, none is dropped. There is no learner here, which might tell that a column helps:
+// stager.TestColumnsThatGoOnWithTime has one.
 func TestNumbersThatGoOnWithTime(t *testing.T) {
 	long(t)
 	rng := rand.New(rand.NewPCG(5, 1))
