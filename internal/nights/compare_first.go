@@ -89,8 +89,8 @@ func (c *comparison) checkCopies() bool {
 // copied says that checkCopies has reported the rows already.
 func (c *comparison) checkFirst(copied bool) {
 	if c.p.Shared > sharedFirst && c.p.Shared < sharedOften && !copied {
-		c.add(Warning, CodeSharedRows, "", "%s of the test rows also occur in train, but for their times: a model is "+
-			"rewarded for remembering them. Remove the copies, or keep them together with split: {by: hash, "+
+		c.add(Warning, CodeSharedRows, "", "%s of the test rows also occur in train, but for times and ids: a model "+
+			"is rewarded for remembering them. Remove the copies, or keep them together with split: {by: hash, "+
 			"key: COLUMN}",
 			percent(c.p.Shared))
 	}
@@ -109,6 +109,8 @@ func (c *comparison) checkSameColumns() {
 			a, b := &c.p.Columns[j], &c.p.Columns[i]
 			alike := a.Kind == b.Kind && a.Distinct >= 3 && math.Abs(a.Missing-b.Missing) <= 1-sameShare &&
 				math.Abs(float64(a.Distinct-b.Distinct)) <= max(2, (1-sameShare)*float64(a.Distinct))
+			// Of texts that all differ each pair follows, whatever they say.
+			alike = alike && (a.Kind == Number || float64(a.Distinct) < sameShare*c.p.sampled()*(1-a.Missing))
 			closelyTied := i < len(c.p.Ties) && (a.Kind != Number || c.p.Ties[i][j] >= 0.9)
 			if said[b.Name] || !alike || !closelyTied {
 				continue

@@ -101,6 +101,9 @@ func TestFirstNightSpeaksUp(t *testing.T) {
 			}
 			return base(i) + fmt.Sprintf(",The site %c", 'a'+i%23)
 		}), nights.CodeSameColumn, "drop: [name]"},
+		"two texts of which each row has its own": {table(",first,second", func(i int) string {
+			return base(i) + fmt.Sprintf(",a%d,b%d", i, i*7919%100_003)
+		}), "", ""},
 		// Each column has its usual value in 399 of 400 rows, and another one in other rows than the second column.
 		"two texts that are usually the same": {table(",error,alarm", func(i int) string {
 			texts := [2]string{"none", "none"}

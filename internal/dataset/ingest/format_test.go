@@ -358,6 +358,39 @@ func TestOddTexts(t *testing.T) {
 	}
 }
 
+// TestTextsThatHoldNumbers: feet and inches among inches, as in a form that people fill in, are named, although they
+// are more than a few; and so is a column whose numbers have a unit or a sign that is not read. Codes are not.
+func TestTextsThatHoldNumbers(t *testing.T) {
+	for name, c := range map[string]struct {
+		text func(i int) string // of row i of 1,000
+		want string             // part of a warning, and of the only one; none if empty
+	}{
+		"heights": {func(i int) string {
+			if i%13 == 5 {
+				return fmt.Sprintf("5'%d", i%11)
+			}
+			return fmt.Sprint(60 + i%17)
+		}, "92.3 % of the values are numbers, all others are"},
+		"kg":  {func(i int) string { return fmt.Sprintf("%d.%d kg", i, i%10) }, "hold numbers that are not read"},
+		"USD": {func(i int) string { return fmt.Sprintf("USD 1,%03d.50", i) }, "hold numbers that are not read"},
+		"losses": {func(i int) string { return fmt.Sprintf([]string{"1,%03d.25", "(1,%03d.25)", "%d.25"}[i%3], i) },
+			`such as "(1,`},
+		"codes": {func(i int) string { return fmt.Sprintf("AB %d", i) }, ""},
+		"seats": {func(i int) string { return fmt.Sprintf("%d.%d%c", i, i%7, 'A'+i%6) }, ""},
+	} {
+		csv := csvOf("y,x1,z", 1000, func(i int) string { return fmt.Sprintf("%d,\"%s\",%c", i%2, c.text(i), 'a'+i%3) })
+		said := ""
+		for _, w := range mustStage(t, "label: y\n", csv).Manifest.About.Warnings {
+			if w.Column == "x1" && w.Code == WarnOdd {
+				said += w.Text
+			}
+		}
+		if !strings.Contains(said, c.want) || c.want == "" && said != "" {
+			t.Errorf("%s: got the warning %q, want %q in it", name, said, c.want)
+		}
+	}
+}
+
 // TestMinusIsALabel: "-" is a missing value in a column of numbers, but a value among the labels "+" and "-".
 func TestMinusIsALabel(t *testing.T) {
 	s := mustStage(t, "label: {column: y, positive: \"+\"}\n", "y,x\n"+strings.Repeat("+,1\n-,-\n-,3\n", 40))

@@ -3,6 +3,7 @@ package ingest
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -65,6 +66,31 @@ var joinedToID = []string{
 	"city", "country", "zone", "visitor", "member", "person", "patient", "employee", "student", "driver", "vehicle",
 	"seller", "vendor", "merchant", "partner", "group", "location", "station", "school", "hotel", "movie", "cookie",
 	"placement", "channel", "keyword", "event", "transaction", "cust",
+}
+
+// measure matches a number with a word before or behind it, or one that is negative by its parentheses or by a minus
+// behind it. Its groups are what stands around the number, and its decimals.
+var measure = regexp.MustCompile(`^([A-Za-z]{1,4} |\()?-?\d+(?:,\d{3})*(\.\d+)?( ?[A-Za-z²³°/]{1,5}|[)-])?$`)
+
+// measured returns one of the odd texts if all of them are numbers with the same word, such as 5.1 kg, or with a sign
+// that is not read, and one has decimals: whole numbers behind a word are as often ids. It is "" if they are not.
+func (s *columnSurvey) measured() (text string) {
+	var around []string
+	decimals := false
+	for odd := range s.odd {
+		m := measure.FindStringSubmatch(odd)
+		if m == nil {
+			return ""
+		}
+		if decimals = decimals || m[2] != ""; m[1]+m[3] != "" { // else it is a number such as 1,234.50
+			around, text = append(around, m[1]+m[3]), max(text, odd)
+		}
+	}
+	slices.Sort(around)
+	if around = slices.Compact(around); len(around) != 1 || !decimals {
+		return ""
+	}
+	return text
 }
 
 // code is a number that likely stands for something other than a quantity, such as -999 for a missing value.

@@ -312,7 +312,8 @@ func (l *labeler) resolve() error {
 	switch {
 	case l.info.Kind == dataset.Regression:
 		if len(l.numbers) < 2 {
-			return fail("has the same value in every row: there is nothing to predict")
+			return fail("has the same value in every row, as 32-bit floats, which keep seven digits: there is " +
+				"nothing to predict")
 		}
 		return nil
 	case l.info.Positive != nil && l.positives == 0:

@@ -377,6 +377,8 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 		"two other values": {"label: y\n", withLabels(1, 2), "holds 1, 2, which is neither 0 and 1"},
 		"one value": {"label: y\n", withLabels(1, 1, 1),
 			"has the same value in every row: there is nothing to predict"},
+		"one number, but for its last digits": {"label: {column: y, kind: regression}\n",
+			withLabels(1e12, 1e12+5, 1e12+9), "the same value in every row, as 32-bit floats, which keep seven digits"},
 		"one text": {"label: y\n", withLabels("a", "a"), "has the same value in every row"},
 		"never positive": {"label: {column: y, positive: maybe}\n", withLabels("yes", "no"),
 			`label column "y" never is "maybe"; it holds "no", "yes"`},

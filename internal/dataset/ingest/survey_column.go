@@ -299,9 +299,9 @@ func (s *columnSurvey) usualForm() (f cell.Form, odd int64) {
 }
 
 const (
-	maxOdd   = 3    // most odd texts that a warning lists
-	oddShare = 0.05 // most odd texts, as a share of all, for them to be likely mistakes among numbers
-	oddRows  = 20   // least texts for that share to mean something
+	maxOdd   = 3   // most odd texts that a warning lists
+	oddShare = 0.1 // most odd texts, as a share of all, for them to be likely mistakes among numbers
+	oddRows  = 20  // least texts for that share to mean something
 
 	// In a column that the table declares as texts, this many texts are tried as numbers: trying all would cost time.
 	mostDeclared = 10_000
@@ -336,7 +336,16 @@ func (s *columnSurvey) warnOfOdd(warn func(code, format string, args ...any)) {
 	// If there are many different numbers, a single text among them is a marker, however often it occurs.
 	// exactLevels is 0 if there are too many values to count.
 	single := len(s.odd) == 1 && odd <= s.saw[f] && (s.exactLevels() == 0 || s.exactLevels() > oddRows)
-	if s.feature.forced != "" || odd == 0 || all < oddRows || float64(odd) > oddShare*float64(all) && !single {
+	if text := s.measured(); all >= oddRows && s.feature.forced == "" && text != "" {
+		warn(WarnOdd, "texts such as %.40q hold numbers that are not read, since of what stands beside a number only "+
+			"currencies, %% and k, M, G, T are known: write the numbers alone", text)
+		return
+	}
+	share := oddShare
+	if odd > s.saw[cell.FormText] { // postal codes of which a tenth begin with 0 are no mistakes
+		share /= 2
+	}
+	if s.feature.forced != "" || odd == 0 || all < oddRows || float64(odd) > share*float64(all) && !single {
 		return
 	}
 

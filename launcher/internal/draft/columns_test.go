@@ -29,6 +29,34 @@ func TestTimesAreNoNumbers(t *testing.T) {
 	}
 }
 
+// TestWhatMayBeTimeOrKey: a table with a year and with persons of several rows, whose names say neither for certain, is
+// split at random, and the reason names both with their flags. A year of birth and an id of each row are not named, and
+// of a single row without a time that row is the reason.
+func TestWhatMayBeTimeOrKey(t *testing.T) {
+	for header, want := range map[string]string{
+		"id,year,y":       "consider --time year, if later rows are predicted; --key id, if rows with others are",
+		"id,birth_year,y": "consider --key id, if rows with others are",
+		"row,year,y":      "consider --time year, if later rows are predicted",
+		"row,birth,y":     "no time column or repeated ID was found (set --time or --key)",
+	} {
+		path := written(t, header, 900, func(i int) string { return fmt.Sprintf("%d,%d,%d", i/3, 1990+i%17, i%2) })
+		d := must.Get(Make(t.Context(), Request{Sources: []string{path}, Label: "y", Cores: 2, Limit: time.Minute}))(t)
+		if said := fmt.Sprint(d.Found); !strings.Contains(said, want) {
+			t.Errorf("%s: found %s, expected %q in it", header, said, want)
+		}
+	}
+	path := written(t, "date,y", 900, func(i int) string {
+		if i == 0 {
+			return ",0"
+		}
+		return fmt.Sprintf("2026-03-%02d,%d", i%28+1, i%2)
+	})
+	d := must.Get(Make(t.Context(), Request{Sources: []string{path}, Label: "y", Cores: 2, Limit: time.Minute}))(t)
+	if said := fmt.Sprint(d.Found); !strings.Contains(said, "1 row has no time in date: mend it") {
+		t.Errorf("found %s, expected the row without a time as the reason", said)
+	}
+}
+
 // TestColumnsOfAValue: the columns that a metric needs, other than the label, are values of the dataset, and the metric
 // stays as it was written.
 func TestColumnsOfAValue(t *testing.T) {

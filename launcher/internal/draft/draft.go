@@ -22,6 +22,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
 	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
@@ -436,22 +437,39 @@ func (s *seen) byClasses(q Request, rarest int64) (split, said string) {
 
 // whyAtRandom says why rows are split neither by time nor by a key. times are the columns of times between which byTime
 // could not decide. A column that is named like a time, but cannot be used as one, is the more helpful reason; of
-// several, the last in the table.
+// several, the last in the table. Otherwise columns that may be a time or a key, which no name tells for certain, are
+// named with their flags, since rows of one year or one person are alike.
 func (s *seen) whyAtRandom(q Request, times []string) string {
-	why := "no time column or repeated ID was found (set --time or --key)"
 	if len(times) > 1 {
-		why = "it is not clear which is the row's time"
+		return "it is not clear which is the row's time"
 	}
+	why, may := "", []string{"", ""}
 	for _, c := range s.columns {
 		switch {
-		case !namedTime(c.Name) || c.Name == q.Label || slices.Contains(q.Drop, c.Name):
-		case c.isTime() && c.missing > 0:
+		case c.Name == q.Label || c.Name == q.Weight || slices.Contains(q.Drop, c.Name):
+		case namedTime(c.Name) && c.isTime() && c.missing == 1:
+			why = "1 row has no time in " + c.Name + ": mend it or take it out, and the newest rows judge"
+		case namedTime(c.Name) && c.isTime() && c.missing > 0:
 			why = fmt.Sprintf("%s rows have no time in %s", humanize.Comma(c.missing), c.Name)
-		case !c.isTime() && c.mayCountTime():
+		case namedTime(c.Name) && !c.isTime() && c.mayCountTime():
 			why = fmt.Sprintf("%s holds numbers: if they are times, newer rows should judge, with --time %[1]s", c.Name)
+		case namedPeriod(c.Name) && !c.texts && !c.isTime() && c.lo < c.hi:
+			may[0] = fmt.Sprintf(" --time %s, if later rows are predicted;", c.Name)
+		case ingest.NamedID(c.Name) && c.repeats():
+			may[1] = fmt.Sprintf(" --key %s, if rows with others are;", c.Name)
 		}
 	}
-	return why
+	if said := strings.TrimSuffix(may[0]+may[1], ";"); why == "" && said != "" {
+		return "no column is known to be the time or the key of rows: consider" + said
+	}
+	return cmp.Or(why, "no time column or repeated ID was found (set --time or --key)")
+}
+
+// repeats reports whether the column has enough values, and rows repeat them. From maxCounted on, values are no longer
+// counted, so that it is not known how often they repeat.
+func (c *column) repeats() bool {
+	n := c.distinct.n()
+	return n >= minKeys && n < maxCounted && float64(c.present) >= minRepeats*float64(n)
 }
 
 // splitRandom is the value of --split that does not name a column.
@@ -465,11 +483,8 @@ func (s *seen) keyColumn(q Request) *column {
 		return s.column(q.Key)
 	}
 	for _, c := range s.columns {
-		n := c.distinct.n()
 		asked := c.Name == q.Label || slices.Contains(q.Categorical, c.Name) || slices.Contains(q.Drop, c.Name)
-		// From maxCounted on, values are no longer counted, so that it is not known how often they repeat.
-		repeats := n >= minKeys && n < maxCounted && float64(c.present) >= minRepeats*float64(n)
-		if !asked && repeats && mayBeKey(c.Name) {
+		if !asked && c.repeats() && mayBeKey(c.Name) {
 			return c
 		}
 	}

@@ -187,7 +187,8 @@ func (s *seen) readFirst(ctx context.Context, t *table.Table, q *Request) (err e
 	for _, c := range t.Columns() {
 		s.columns = append(s.columns, &column{Column: c, times: true, lo: math.Inf(1), hi: math.Inf(-1),
 			counted: slices.Contains(named, c.Name) || c.Type == dataset.Text || namedTime(c.Name) ||
-				c.Type == dataset.Time || c.Dictionary || ingest.NamedID(c.Name) || mayBeKey(c.Name)})
+				c.Type == dataset.Time || c.Dictionary || ingest.NamedID(c.Name) || mayBeKey(c.Name) ||
+				namedPeriod(c.Name)})
 		s.byName[c.Name] = s.columns[len(s.columns)-1]
 		if c.Unreadable == "" {
 			names = append(names, c.Name)

@@ -99,6 +99,13 @@ func namedTime(name string) bool {
 		"event_date", "created_at", "created", "occurred_at"}, strings.ToLower(name))
 }
 
+// namedPeriod reports whether a column is named like a year or a numbered date, which may be the time of its row.
+func namedPeriod(name string) bool {
+	name = strings.ToLower(name)
+	named := name == "year" || name == "yr" || strings.HasSuffix(name, "_year") || strings.HasSuffix(name, "_date")
+	return named && !ofSubject(name)
+}
+
 // ofSubject reports whether a column is named like a time that is a property of what the row is about, such as a
 // birthday, and not the time of the row.
 func ofSubject(name string) bool {

@@ -86,10 +86,16 @@ func (w Printer) warnings(all []dataset.Warning, first bool) {
 	}
 }
 
-// dropped are the names, quoted, of the columns from which nothing can be learned.
+// dropped are the names, quoted, of the columns from which nothing can be learned. From odd texts, such as numbers with
+// a unit, something can, once they are mended.
 func dropped(all []dataset.Warning) (names []string) {
+	odd := map[string]bool{}
 	for _, warning := range all {
-		if quoted := strconv.Quote(warning.Column); useless[warning.Code] != "" && !slices.Contains(names, quoted) {
+		odd[warning.Column] = odd[warning.Column] || warning.Code == ingest.WarnOdd
+	}
+	for _, warning := range all {
+		quoted := strconv.Quote(warning.Column)
+		if useless[warning.Code] != "" && !odd[warning.Column] && !slices.Contains(names, quoted) {
 			names = append(names, quoted)
 		}
 	}

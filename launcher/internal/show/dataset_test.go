@@ -91,6 +91,15 @@ func TestAColumnIsToldOnce(t *testing.T) {
 	}
 }
 
+// TestOddTextsAreMended: a column of texts such as 5.1 kg, nearly all of which differ, is not among those to drop.
+func TestOddTextsAreMended(t *testing.T) {
+	all := []dataset.Warning{{Code: ingest.WarnIDLike, Column: "weight"}, {Code: ingest.WarnOdd, Column: "weight"},
+		{Code: ingest.WarnConstant, Column: "same"}, {Code: ingest.WarnIDLike, Column: "id"}}
+	if got := dropped(all); !slices.Equal(got, []string{`"same"`, `"id"`}) {
+		t.Errorf("to drop are %q, expected the constant column and the ID", got)
+	}
+}
+
 // TestDropIsAdvisedOnTheFirstNight: on the first night constant columns come with the advice to drop them, several as a
 // list to paste. On later nights there is no such advice, since models need the columns.
 func TestDropIsAdvisedOnTheFirstNight(t *testing.T) {
