@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"internal/dataset/cell":        2261,
 	"internal/dataset/datasettest": 190,
 	"internal/dataset/encode":      2635,
-	"internal/dataset/ingest":      5308,
+	"internal/dataset/ingest":      5338,
 	"internal/dataset/segment":     221,
 	"internal/dataset/table":       3623,
 	"internal/engine":              81,
@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            320,
 	"internal/metric":              2084,
 	"internal/must":                50,
-	"internal/nights":              3571,
+	"internal/nights":              3572,
 	"internal/nights/nightstest":   884,
 	"internal/notify":              440,
 	"internal/page":                2231,
@@ -77,7 +77,7 @@ var ceilings = map[string]int{
 	"launcher/internal/console":    232,
 	"launcher/internal/doctor":     524,
 	"launcher/internal/explain":    290,
-	"launcher/internal/draft":      1352,
+	"launcher/internal/draft":      1370,
 	"launcher/internal/plan":       1262,
 	"launcher/internal/predict":    551,
 	"launcher/internal/provision":  372,
@@ -85,7 +85,7 @@ var ceilings = map[string]int{
 	"launcher/internal/report":     1196,
 	"launcher/internal/reproduce":  411,
 	"launcher/internal/serve":      1357,
-	"launcher/internal/show":       1648,
+	"launcher/internal/show":       1653,
 	"launcher/internal/slot":       185,
 	"launcher/internal/stager":     1336,
 	"launcher/internal/sweepview":  534,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_787
+const maxLines = 89_841
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
