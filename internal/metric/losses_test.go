@@ -103,9 +103,7 @@ func TestValue(t *testing.T) {
 		must.Equal(t, eval(t, m, sold(true)), want[1], "%s with weights", m.Name)
 	}
 	weighted := lookup(t, "value(weight * prediction)")
-	if got := eval(t, weighted, sold(true)); got != (0.5+4*0.25+0.125)/4 {
-		t.Errorf("%s is %v, want the mean of weight times prediction", weighted.Name, got)
-	}
+	must.Equal(t, eval(t, weighted, sold(true)), (0.5+4*0.25+0.125)/4, "%s, weight times prediction", weighted.Name)
 }
 
 // TestValueIsAMean: its interval is that of l2 where it is l2, and a comparison is paired.

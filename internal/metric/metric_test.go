@@ -394,9 +394,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 			t.Errorf("the part Metrics of docs/sweep.md lacks this row, with what the metric is:\n%s", row)
 		}
 	}
-	if got, want := strings.Count(table, "\n| `"), len(metric.Names()); got != want {
-		t.Errorf("the part Metrics of docs/sweep.md has %d rows, expected one for each of %d metrics", got, want)
-	}
+	must.Equal(t, strings.Count(table, "\n| `"), len(metric.Names()), "rows of docs/sweep.md, part Metrics")
 }
 
 // identifier is the metric's name where only letters, digits and underscores may stand: precision_at_1pct.

@@ -131,9 +131,7 @@ func TestVerdictMessageOfAConclusion(t *testing.T) {
 		len(m.Checks) != 1 || m.Checks[0].Name != "ece" {
 		t.Errorf("the message is %+v; want it not promoted beside champion 11, with the check that failed", m)
 	}
-	if again := notify.ConcludedMessage(c, "", "clicks@1a2b3c4d5e6f7a8b", time.Time{}); again.ID != m.ID {
-		t.Errorf("made again, the message has the id %s, want %s as at first", again.ID, m.ID)
-	}
+	must.Equal(t, notify.ConcludedMessage(c, "", "clicks@1a2b3c4d5e6f7a8b", time.Time{}).ID, m.ID, "the id, made again")
 
 	data, err := m.Encode()
 	if err != nil || len(data) > sweep.MaxMessage {

@@ -537,7 +537,5 @@ func TestLabels(t *testing.T) {
 	for i := range 50 {
 		many += fmt.Sprintf("1,%d\n", i)
 	}
-	if s := mustStage(t, "label: y\n", many); s.Manifest.Label.Kind != dataset.Regression {
-		t.Errorf("a label of 50 different numbers is %s, want %s", s.Manifest.Label.Kind, dataset.Regression)
-	}
+	must.Equal(t, mustStage(t, "label: y\n", many).Manifest.Label.Kind, dataset.Regression, "a label of 50 numbers")
 }

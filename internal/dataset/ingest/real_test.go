@@ -285,10 +285,7 @@ func checkSource(t *testing.T, s *staged, enc *cell.Encoder, files []table.File,
 				[]byte(bins), n)
 		}
 	}
-	if thinned != int(m.Thinned) {
-		t.Errorf("%d rows of the source are not in the dataset, want the %d negative ones that were left out", thinned,
-			m.Thinned)
-	}
+	must.Equal(t, thinned, int(m.Thinned), "rows that the dataset lacks, negative ones left out")
 	for bins, n := range whole {
 		if n > 0 {
 			t.Fatalf("the held-out row of bins %v is in the dataset %d times more than in the source, want as often",

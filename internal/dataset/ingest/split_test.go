@@ -234,9 +234,7 @@ func TestTimeSplitOfNumbersAndFewTimes(t *testing.T) {
 	s := mustStage(t, "label: {column: y, kind: regression}\nsplit: {by: time, column: at, train: 0.25, valid: "+
 		"0.25, calib: 0.25, test: 0.25}\n", timeTable(rng, times, labels))
 	must.Equal(t, fmt.Sprint(rowsOfSplits(t, s)), "map[calib:10 test:970 train:10 valid:10]", "numbers as times")
-	if got := fmt.Sprint(s.Manifest.Split.Until); got != "map[calib:300 train:100 valid:200]" {
-		t.Errorf("the times up to which splits go: got %s; want train 100, valid 200, calib 300", got)
-	}
+	must.Equal(t, fmt.Sprint(s.Manifest.Split.Until), "map[calib:300 train:100 valid:200]", "the times of splits")
 	s = mustStage(t, "label: {column: y, kind: regression}\nsplit: {by: time, column: at, train: 0.9, test: 0.1}\n",
 		timeTable(rng, times, labels))
 	// nearest to 900 that leaves test any row
@@ -320,10 +318,7 @@ func TestHashesAreSpread(t *testing.T) {
 			t.Errorf("part %d has %d of 1000 rows, want 850 to 1,150", i, n)
 		}
 	}
-	if cell.HashText([]byte("user-1")) != 0xf16d8d440fbb25d5 {
-		t.Errorf("the hash of user-1 is %#x, want 0xf16d8d440fbb25d5: rows of every split would move",
-			cell.HashText([]byte("user-1")))
-	}
+	must.Equal(t, cell.HashText([]byte("user-1")), 0xf16d8d440fbb25d5, "a hash, by which rows of every split move")
 }
 
 // TestSplitByRandom: a split at random has about the shares asked for. The same seed gives the same split each time,
