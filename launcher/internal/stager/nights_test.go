@@ -209,12 +209,9 @@ func TestManyBlockedNights(t *testing.T) {
 		bad := *good
 		bad.Version = fmt.Sprintf("%016x", i)
 		bad.Findings = []nights.Finding{{Code: nights.CodeEmpty, Level: nights.Blocking, Text: "nothing"}}
-		text, err := bad.Encode()
-		if err == nil {
-			_, err = dst.Store.Put(t.Context(), sweep.DatasetNight("clicks", bad.Version), blob.Any,
-				bytes.NewReader(text))
-		}
-		must.Do(t, err)
+		text := must.Get(bad.Encode())(t)
+		must.Get(dst.Store.Put(t.Context(), sweep.DatasetNight("clicks", bad.Version), blob.Any,
+			bytes.NewReader(text)))(t)
 	}
 	if n := night(t, s, stream.Night(1), dst, "").Night; !slices.Equal(n.Against, []string{good.Version}) {
 		t.Errorf("after 70 blocked nights one is compared with %v; want %s", n.Against, good.Version)
@@ -252,10 +249,7 @@ func TestAPointerLeadsNowhereElse(t *testing.T) {
 	source, dir := rows(t, 500), t.TempDir()
 	s := &stager.Stager{Scratch: t.TempDir()}
 	dst := stager.Destination{Dir: dir}
-	stage := func(edits ...string) *stager.Staged {
-		t.Helper()
-		return must.Get(s.Stage(t.Context(), spec(t, source, edits...), dst))(t)
-	}
+	stage := func(edits ...string) *stager.Staged { return staged(t, s, spec(t, source, edits...), dst) }
 	first, other := stage(), stage("name: clicks", "name: other", "train: 0.7, valid: 0.3", "train: 0.6, valid: 0.4")
 
 	// Alter the note of the first dataset, so that it names the version of the other.
@@ -384,10 +378,10 @@ func TestVerdictComesFirst(t *testing.T) {
 		put = append(put, name)
 		return nil
 	})
-	staged := must.Get((&stager.Stager{Scratch: t.TempDir()}).Stage(t.Context(), spec(t, rows(t, 800)),
-		stager.Destination{Store: store, URL: "gs://d"}))(t)
-	verdict := slices.Index(put, sweep.DatasetNight("clicks", staged.Manifest.Version))
-	manifest := slices.Index(put, sweep.DatasetDir("clicks", staged.Manifest.Version)+"manifest.json")
+	m := staged(t, &stager.Stager{Scratch: t.TempDir()}, spec(t, rows(t, 800)), stager.Destination{Store: store,
+		URL: "gs://d"}).Manifest
+	verdict := slices.Index(put, sweep.DatasetNight("clicks", m.Version))
+	manifest := slices.Index(put, sweep.DatasetDir("clicks", m.Version)+"manifest.json")
 	if verdict < 0 || manifest < verdict {
 		t.Errorf("staging wrote %q: the verdict is number %d and the manifest number %d, expected it to come before",
 			put, verdict, manifest)

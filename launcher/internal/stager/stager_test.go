@@ -36,12 +36,16 @@ func spec(t *testing.T, source string, edits ...string) *dataset.Spec {
 	return must.Get(dataset.ParseSpec("dataset.yaml", []byte(strings.NewReplacer(edits...).Replace(text))))(t)
 }
 
+// staged stages, which has to succeed.
+func staged(t *testing.T, s *stager.Stager, spec *dataset.Spec, dst stager.Destination) *stager.Staged {
+	t.Helper()
+	return must.Get(s.Stage(t.Context(), spec, dst))(t)
+}
+
 // rows writes a table of datasettest with so many rows, and returns its path.
 func rows(t *testing.T, rows int) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "clicks.csv")
-	must.Do(t, os.WriteFile(path, datasettest.Table(datasettest.Options{Rows: rows}), 0o644))
-	return path
+	return writeFile(t, datasettest.Table(datasettest.Options{Rows: rows}))
 }
 
 // names returns the names of all objects in a store.
@@ -67,8 +71,8 @@ func TestFolderAndBucketHoldTheSame(t *testing.T) {
 			t.Errorf("%s: %d of %d done; want no more than all", step, done, total)
 		}
 	}}
-	a := must.Get(s.Stage(t.Context(), spec(t, source), stager.Destination{Dir: dir}))(t)
-	b := must.Get(s.Stage(t.Context(), spec(t, source), stager.Destination{Store: store, URL: "gs://d"}))(t)
+	a := staged(t, s, spec(t, source), stager.Destination{Dir: dir})
+	b := staged(t, s, spec(t, source), stager.Destination{Store: store, URL: "gs://d"})
 	if a.Manifest.Version != b.Manifest.Version || a.Existed || b.Existed {
 		t.Errorf("versions %s (existed: %t) and %s (%t), want the same new one", a.Manifest.Version, a.Existed,
 			b.Manifest.Version, b.Existed)
@@ -101,25 +105,25 @@ func TestSameInputIsFoundAgain(t *testing.T) {
 	s := &stager.Stager{Scratch: t.TempDir()}
 	for round := range 2 {
 		for _, dst := range []stager.Destination{{Store: store, URL: "gs://d"}, {Dir: dir}} {
-			got := must.Get(s.Stage(t.Context(), spec(t, source), dst))(t)
+			got := staged(t, s, spec(t, source), dst)
 			if got.Existed != (round == 1) {
 				t.Errorf("round %d at %+v: existed %t, want it from round 1 on", round, dst, got.Existed)
 			}
 		}
 	}
 	// The spec counts as input, too, so another split is another version. It does not make the first one be forgotten.
-	other, err := s.Stage(t.Context(), spec(t, source, "train: 0.7, valid: 0.3", "train: 0.6, valid: 0.4"),
-		stager.Destination{Store: store, URL: "gs://d"})
-	if err != nil || other.Existed {
-		t.Fatalf("staging with another split: %+v, %v, expected a new version", other, err)
+	bucket := stager.Destination{Store: store, URL: "gs://d"}
+	other := staged(t, s, spec(t, source, "train: 0.7, valid: 0.3", "train: 0.6, valid: 0.4"), bucket)
+	if other.Existed {
+		t.Errorf("staging with another split: %+v, expected a new version", other)
 	}
 	m, err := stager.Resolve(t.Context(), store, "clicks")
 	if err != nil || m.Version != other.Manifest.Version {
 		t.Errorf("the latest version is %v, %v; want the one staged last", m, err)
 	}
-	again, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: store, URL: "gs://d"})
-	if err != nil || !again.Existed {
-		t.Fatalf("staging the first input again: %+v, %v, expected the version that existed", again, err)
+	again := staged(t, s, spec(t, source), bucket)
+	if !again.Existed {
+		t.Errorf("staging the first input again: %+v, expected the version that existed", again)
 	}
 	if m, err := stager.Resolve(t.Context(), store, "clicks"); err != nil || m.Version != again.Manifest.Version {
 		t.Errorf("after staging the first input again, the latest version is %v, error %v; want %s", m, err,
@@ -139,7 +143,7 @@ func TestInterruptedUploadIsTakenUp(t *testing.T) {
 	source := rows(t, 500)
 	whole, broken := blob.Memory(), blob.Memory()
 	s := &stager.Stager{Scratch: t.TempDir()}
-	must.Get(s.Stage(t.Context(), spec(t, source), stager.Destination{Store: whole}))(t)
+	staged(t, s, spec(t, source), stager.Destination{Store: whole})
 	total := len(names(t, whole))
 	for attempt := 1; ; attempt++ {
 		// The store takes perAttempt writes, then it fails.
@@ -176,8 +180,8 @@ func TestInterruptedUploadIsTakenUp(t *testing.T) {
 func TestOldObjectsAreWrittenAnew(t *testing.T) {
 	source, store := rows(t, 500), blob.Memory()
 	s := &stager.Stager{Scratch: t.TempDir()}
-	staged := must.Get(s.Stage(t.Context(), spec(t, source), stager.Destination{Store: store}))(t)
-	prefix := sweep.DatasetDir("clicks", staged.Manifest.Version)
+	whole := staged(t, s, spec(t, source), stager.Destination{Store: store})
+	prefix := sweep.DatasetDir("clicks", whole.Manifest.Version)
 	for _, c := range []struct {
 		later time.Duration
 		anew  bool
@@ -190,8 +194,8 @@ func TestOldObjectsAreWrittenAnew(t *testing.T) {
 		}
 		manifest := prefix + dataset.ManifestFile
 		must.Do(t, store.(blob.Remover).Remove(t.Context(), manifest, before[manifest]))
-		must.Get(s.Stage(t.Context(), spec(t, source), stager.Destination{Store: store}))(t)
-		for _, f := range staged.Manifest.Files {
+		staged(t, s, spec(t, source), stager.Destination{Store: store})
+		for _, f := range whole.Manifest.Files {
 			a, err := store.Stat(t.Context(), prefix+f.Name)
 			if err != nil || (a.Generation != before[a.Name]) != c.anew {
 				t.Errorf("%v later: %s is at %d, %v, and was at %d; want it anew: %t", c.later, f.Name, a.Generation,
@@ -228,10 +232,7 @@ func TestSourceInABucket(t *testing.T) {
 	}}
 	local := must.Get(s.Stage(t.Context(), spec(t, writeFile(t, data)), stager.Destination{Dir: t.TempDir()}))(t)
 	for _, pattern := range []string{"gs://exports/day/*.csv", "gs://exports/day/", "gs://exports/day/part-[01].csv"} {
-		got, err := s.Stage(t.Context(), spec(t, pattern), stager.Destination{Store: dst})
-		if err != nil {
-			t.Fatalf("staging %s: got error %v, want none", pattern, err)
-		}
+		got := staged(t, s, spec(t, pattern), stager.Destination{Store: dst})
 		if got.Manifest.Version != local.Manifest.Version || len(got.Manifest.About.Sources) != 2 {
 			t.Errorf("%s: version %s of %v, want two sources and %s, as from one local file", pattern,
 				got.Manifest.Version, got.Manifest.About.Sources, local.Manifest.Version)
@@ -304,10 +305,7 @@ func TestDamagedVersionIsMadeAgain(t *testing.T) {
 	source, dir, store := rows(t, 500), t.TempDir(), blob.Memory()
 	s := &stager.Stager{Scratch: t.TempDir()}
 	folder, bucket := stager.Destination{Dir: dir}, stager.Destination{Store: store, URL: "gs://d"}
-	stage := func(dst stager.Destination) *stager.Staged {
-		t.Helper()
-		return must.Get(s.Stage(t.Context(), spec(t, source), dst))(t)
-	}
+	stage := func(dst stager.Destination) *stager.Staged { return staged(t, s, spec(t, source), dst) }
 	first := stage(folder)
 	stage(bucket)
 	prefix := sweep.DatasetDir("clicks", first.Manifest.Version)
@@ -349,9 +347,7 @@ func TestStaleWorkspacesAreSwept(t *testing.T) {
 				must.Do(t, os.WriteFile(filepath.Join(base+name, "lock"), nil, 0o644))
 			}
 		}
-		if err := os.Mkdir(base+"young", 0o755); err != nil { // killed before it had locked its folder
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(base+"young", 0o755)) // killed before it had locked its folder
 		lock := flock.New(filepath.Join(base+"live", "lock"))
 		if ok, err := lock.TryLock(); err != nil || !ok {
 			t.Fatalf("locking a live folder: %v, %v, expected the lock", ok, err)
@@ -361,7 +357,7 @@ func TestStaleWorkspacesAreSwept(t *testing.T) {
 	}
 	s := &stager.Stager{Scratch: scratch}
 	for _, dst := range []stager.Destination{{Dir: dir}, {Store: blob.Memory()}} {
-		must.Get(s.Stage(t.Context(), spec(t, source), dst))(t)
+		staged(t, s, spec(t, source), dst)
 	}
 	for i, root := range []string{filepath.Join(dir, "clicks"), scratch} {
 		entries := must.Get(os.ReadDir(root))(t)
@@ -427,7 +423,7 @@ func TestAKnownManifestIsRenewed(t *testing.T) {
 	store := blob.Memory()
 	s := &stager.Stager{Scratch: t.TempDir()}
 	source, to := rows(t, 300), stager.Destination{Store: store, URL: "gs://d"}
-	first := must.Get(s.Stage(t.Context(), spec(t, source), to))(t)
+	first := staged(t, s, spec(t, source), to)
 
 	// Remove the pointers that say which version an input was staged as.
 	for a, err := range store.List(t.Context(), "datasets/clicks/inputs/") {
@@ -436,7 +432,7 @@ func TestAKnownManifestIsRenewed(t *testing.T) {
 	}
 	name := sweep.DatasetDir("clicks", first.Manifest.Version) + dataset.ManifestFile
 	old := must.Get(store.Stat(t.Context(), name))(t)
-	again := must.Get(s.Stage(t.Context(), spec(t, source), to))(t)
+	again := staged(t, s, spec(t, source), to)
 	renewed := must.Get(store.Stat(t.Context(), name))(t)
 	if again.Manifest.Version != first.Manifest.Version || renewed.Generation == old.Generation ||
 		renewed.CRC32C != old.CRC32C {
