@@ -67,9 +67,7 @@ func (w *world) publish(data ...string) {
 	p := w.client.Publisher("scores")
 	defer p.Stop()
 	for _, d := range data {
-		if _, err := p.Publish(w.ctx, &pubsub.Message{Data: []byte(d)}).Get(w.ctx); err != nil {
-			w.Fatal(err)
-		}
+		must.Get(p.Publish(w.ctx, &pubsub.Message{Data: []byte(d)}).Get(w.ctx))(w)
 	}
 }
 
@@ -98,9 +96,7 @@ func (w *world) receive(done func([]string) bool, ack func(*pubsub.Message) bool
 			cancel()
 		}
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 	if !done(got) {
 		w.Fatalf("time is over, received %q", got)
 	}
@@ -150,6 +146,12 @@ func TestLongMessages(t *testing.T) {
 // does not imitate are answered with Unimplemented.
 func TestLimits(t *testing.T) {
 	w := start(t, Options{}, nil)
+	refused := func(what string, err error, want codes.Code) {
+		t.Helper()
+		if status.Code(err) != want {
+			t.Errorf("%s: got error %v, want the code %s", what, err, want)
+		}
+	}
 
 	// Messages just above the service's limits.
 	many := map[string]string{}
@@ -166,63 +168,44 @@ func TestLimits(t *testing.T) {
 	} {
 		_, err := w.client.TopicAdminClient.Publish(w.ctx,
 			&pubsubpb.PublishRequest{Topic: topic, Messages: []*pubsubpb.PubsubMessage{m}})
-		if status.Code(err) != codes.InvalidArgument {
-			t.Errorf("publishing %s: got %v, expected InvalidArgument", name, err)
-		}
+		refused("publishing "+name, err, codes.InvalidArgument)
 	}
 
 	// Topics that are not there, or cannot be.
 	_, err := w.client.TopicAdminClient.Publish(w.ctx, &pubsubpb.PublishRequest{Topic: topic + "x",
 		Messages: []*pubsubpb.PubsubMessage{{Data: []byte("x")}}})
-	if status.Code(err) != codes.NotFound {
-		t.Errorf("published to a topic that is not there: %v; want NotFound", err)
-	}
+	refused("publishing to a topic that is not there", err, codes.NotFound)
 	for _, name := range []string{"projects/p/topics/ab", "projects/p/topics/goog-x", "projects/p/topics/1abc",
 		"topics/abc"} {
-		if _, err := w.client.TopicAdminClient.CreateTopic(w.ctx,
-			&pubsubpb.Topic{Name: name}); status.Code(err) != codes.InvalidArgument {
-			t.Errorf("created the topic %s: got %v, want InvalidArgument", name, err)
-		}
+		_, err := w.client.TopicAdminClient.CreateTopic(w.ctx, &pubsubpb.Topic{Name: name})
+		refused("the topic "+name, err, codes.InvalidArgument)
 	}
 
 	// What is not imitated.
-	push := &pubsubpb.Subscription{Name: subscription + "2", Topic: topic,
-		PushConfig: &pubsubpb.PushConfig{PushEndpoint: "http://x"}}
-	if _, err := w.client.SubscriptionAdminClient.CreateSubscription(w.ctx,
-		push); status.Code(err) != codes.Unimplemented {
-		t.Errorf("created a subscription that pushes: got %v, want Unimplemented", err)
-	}
-	if _, err := w.client.SubscriptionAdminClient.Seek(w.ctx,
-		&pubsubpb.SeekRequest{Subscription: subscription}); status.Code(err) != codes.Unimplemented {
-		t.Errorf("seek: got %v, want Unimplemented", err)
-	}
+	_, err = w.client.SubscriptionAdminClient.CreateSubscription(w.ctx, &pubsubpb.Subscription{Topic: topic,
+		Name: subscription + "2", PushConfig: &pubsubpb.PushConfig{PushEndpoint: "http://x"}})
+	refused("a subscription that pushes", err, codes.Unimplemented)
+	_, err = w.client.SubscriptionAdminClient.Seek(w.ctx, &pubsubpb.SeekRequest{Subscription: subscription})
+	refused("seek", err, codes.Unimplemented)
 }
 
-// TestDuplicates: with the fault every message comes twice, as two messages with ids of their own.
-func TestDuplicates(t *testing.T) {
-	w := start(t, Options{Faults: Faults{Duplicate: true}}, nil)
-	w.publish(numbers(10)...)
-	ids := map[string]bool{}
-	got := w.receive(count(20), func(m *pubsub.Message) bool { ids[m.ID] = true; return true })
-	slices.Sort(got)
-	if twice := slices.Sorted(slices.Values(append(numbers(10), numbers(10)...))); !slices.Equal(got, twice) ||
-		len(ids) != 20 {
-		t.Errorf("received %q with %d ids; want each of the ten twice, with 20 ids", got, len(ids))
-	}
-}
-
-// TestShuffle: with both faults, each of 20 messages comes twice, and they come in another order. The seed 3 is one
-// with which they do not happen to stay in order.
+// TestShuffle: with the fault Duplicate each of 20 messages comes twice, as two messages with ids of their own, and
+// with Shuffle, too, they come in another order. The seed 3 is one with which they do not happen to stay in order.
 func TestShuffle(t *testing.T) {
-	w := start(t, Options{Faults: Faults{Shuffle: true, Duplicate: true, Seed: 3}}, nil)
-	w.publish(numbers(20)...)
-	got := w.receive(count(40), always)
-	if slices.IsSorted(got) {
-		t.Error("the order was kept, want another")
-	}
-	slices.Sort(got)
-	if twice := slices.Sorted(slices.Values(append(numbers(20), numbers(20)...))); !slices.Equal(got, twice) {
-		t.Errorf("received %q, want each of the twenty twice", got)
+	twice := slices.Sorted(slices.Values(append(numbers(20), numbers(20)...)))
+	for _, shuffle := range []bool{false, true} {
+		w := start(t, Options{Faults: Faults{Shuffle: shuffle, Duplicate: true, Seed: 3}}, nil)
+		w.publish(numbers(20)...)
+		ids := map[string]bool{}
+		got := w.receive(count(40), func(m *pubsub.Message) bool { ids[m.ID] = true; return true })
+		if shuffle && slices.IsSorted(got) {
+			t.Error("the order was kept, want another")
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, twice) || len(ids) != 40 {
+			t.Errorf("shuffled %t: received %q with %d ids; want each of the twenty twice, with 40 ids", shuffle, got,
+				len(ids))
+		}
 	}
 }
 
