@@ -39,7 +39,8 @@ const (
 	edge = 1e-15
 )
 
-// Calibrator maps raw scores to probabilities. It is made by Fit or Decode, is immutable, and safe for concurrent use.
+// Calibrator maps raw scores to probabilities. It is made by Choose, Level or Decode, is immutable, and safe for
+// concurrent use.
 type Calibrator struct {
 	method Method
 	a, c   float64 // Platt: sigmoid(a raw + c). a is not negative.

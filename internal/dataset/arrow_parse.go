@@ -186,10 +186,9 @@ func (p *parser) parseKeyValues(t fbTable, slot int64) []keyValue {
 // parseBatch checks the message of the record batch and reads its rows and buffers into f. The message begins at byte
 // at with metaLen bytes, its body of bodyLen bytes follows, and both must end before footerAt.
 func (p *parser) parseBatch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) {
-	// Message and body must be inside the file, before the footer.
+	// Message and body must be inside the file, before the footer. The metadata are a marker and a length, of four
+	// bytes each, and a message of no less than eight bytes.
 	bodyAt := at + metaLen
-
-	// The metadata are a marker and a length, of four bytes each, and a message of no less than eight bytes.
 	if at < int64(len(arrowHead)) || at > footerAt || metaLen < 16 || metaLen > maxMeta || bodyAt > footerAt {
 		p.fail(footerAt, "a record batch at byte %d with %d bytes of metadata", at, metaLen)
 		return
@@ -203,8 +202,8 @@ func (p *parser) parseBatch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) 
 		return
 	}
 
-	// The message, which the footer describes, too.
-	// Slots are those of Message in Message.fbs: 1 is the kind of the header, 2 the header, 3 the length of the body.
+	// The message, which the footer describes, too. Slots are those of Message in Message.fbs: 1 is the kind of the
+	// header, 2 the header, 3 the length of the body.
 	message := p.root(at+8, bodyAt)
 	if message.u8(1) != headerBatch || message.i64(3) != bodyLen {
 		p.fail(at, "the message is not the record batch that the footer promises")

@@ -102,9 +102,9 @@ func (s *Spec) checkLabel() error {
 		return s.Errorf("label.negative", "negative needs positive")
 	case l.Negative != nil && *l.Negative == *l.Positive:
 		return s.Errorf("label.negative", "positive and negative are both %q", *l.Negative)
-	case l.Positive != nil && s.isToken(*l.Positive):
+	case l.Positive != nil && s.noLabel(*l.Positive):
 		return s.tokenError("label.positive", "positive", *l.Positive)
-	case l.Negative != nil && s.isToken(*l.Negative):
+	case l.Negative != nil && s.noLabel(*l.Negative):
 		return s.tokenError("label.negative", "negative", *l.Negative)
 	case l.Above != nil && (math.IsNaN(*l.Above) || math.IsInf(*l.Above, 0)):
 		return s.Errorf("label.above", "above is %v: use a number", *l.Above)
@@ -119,10 +119,10 @@ func (s *Spec) checkLabel() error {
 func (s *Spec) checkMaturity() error {
 	l, order := &s.Label, &s.Encodings.Order
 	if l.Matures == 0 && !s.doc.Has("label.matures") {
-		for key, text := range map[string]string{"label.at": l.At, "label.as_of": l.AsOf} {
-			if text != "" {
-				return s.Errorf(key, "it has no effect without matures: how old a row must be for its label to be "+
-					"final, such as matures: 24h")
+		for _, given := range []struct{ key, text string }{{"label.at", l.At}, {"label.as_of", l.AsOf}} {
+			if given.text != "" {
+				return s.Errorf(given.key, "it has no effect without matures: how old a row must be for its label to "+
+					"be final, such as matures: 24h")
 			}
 		}
 		return nil
@@ -161,9 +161,9 @@ func (s *Spec) checkMaturity() error {
 	return nil
 }
 
-// isToken reports whether a text stands for a missing value. Spaces and tabs around it do not matter.
-func (s *Spec) isToken(text string) bool {
-	return slices.ContainsFunc(s.Missing,
+// noLabel reports whether a text stands for a missing label. Spaces and tabs around it do not matter.
+func (s *Spec) noLabel(text string) bool {
+	return slices.ContainsFunc(s.LabelMissing(),
 		func(t string) bool { return strings.Trim(t, " \t") == strings.Trim(text, " \t") })
 }
 
@@ -173,7 +173,7 @@ func (s *Spec) tokenError(path, class, text string) error {
 	hint := "take it off the list `missing`"
 	if !s.doc.Has("missing") {
 		hint = "list under `missing` what does, such as `missing: [\"\", NA]`; by default " +
-			fmt.Sprintf("%q", s.Missing) + " do"
+			fmt.Sprintf("%q", s.LabelMissing()) + " do"
 	}
 	return s.Errorf(path, "%s is %q, which stands for a missing value, so its rows would be left out; %s", class, text,
 		hint)

@@ -77,6 +77,9 @@ func TestParseSpecDefaultsAndForms(t *testing.T) {
 		*s.Label.Negative != "0" || len(s.Missing) != 0 {
 		t.Errorf("label %+v, missing %q; want yes as positive, 0 as negative, nothing missing", s.Label, s.Missing)
 	}
+	if s := parse("label: {column: y, positive: +, negative: -}\n"); *s.Label.Negative != "-" {
+		t.Errorf("negative is %q, want -, which stands for no missing label", *s.Label.Negative)
+	}
 	s = parse("label: y\nsplit: {by: column, column: part, train: [a, 1], test: 2017}\n")
 	want := map[string][]string{"train": {"a", "1"}, "test": {"2017"}}
 	if !reflect.DeepEqual(s.Split.ValuesOf(), want) || s.Split.Shares() != [4]float64{} {

@@ -253,12 +253,12 @@ func (g *grower) addLeafValues(raw []float64) {
 			at[i], _ = slices.BinarySearch(g.leaves[i].rows, uint32(lo))
 		}
 
-		for lo < hi {
-			lo = min(lo+span, hi) // the end of this window
+		for end := lo; end < hi; {
+			end = min(end+span, hi) // of this window
 			for i := range g.leaves {
 				rows, v := g.leaves[i].rows[at[i]:], g.tree.LeafValue[i]
 				n := 0
-				for n < len(rows) && int(rows[n]) < lo {
+				for n < len(rows) && int(rows[n]) < end {
 					raw[rows[n]] += v
 					n++
 				}

@@ -34,7 +34,7 @@ func (p *pairs) add(first int, score, label, gain, discount, g, h []float64) {
 }
 
 // partition moves those rows whose bin is in left to the front of rows, and the others to right, both in order. It
-// returns how many went left. rows is within column; right is as long as rows.
+// returns how many went left. rows is ascending and within column; right is as long as rows.
 func partition(rows, right []uint32, column []byte, left *binSet) int {
 	return partitionGo(rows, right, column, left, 0, 0)
 }

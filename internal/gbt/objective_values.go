@@ -298,7 +298,7 @@ func tweedieGrads(rho float64) func(g, h []float64) {
 		exponentials(g, 1-rho)
 		exponentials(means, 2-rho)
 		for i, b := range means {
-			a := float64(h[i] * g[i]) // the label times what was the raw score
+			a := float64(h[i] * g[i]) // g[i] is e^((1-rho) raw) by now
 			g[i], h[i] = b-a, float64((rho-1)*a)+float64((2-rho)*b)
 		}
 	}

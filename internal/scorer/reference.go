@@ -3,7 +3,6 @@ package scorer
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -79,10 +78,10 @@ func DecodeReference(data []byte) (*Reference, error) {
 		}
 		out := make([]float32, len(v.Float))
 		for i, x := range v.Float {
-			if math.IsNaN(x) || math.IsInf(x, 0) {
+			out[i] = float32(x) // infinite if x is beyond what a float32 can hold
+			if !dataset.Finite(float64(out[i])) {
 				return nil, fmt.Errorf("%s: row %d of %s is %v", FileReference, i, name, x)
 			}
-			out[i] = float32(x)
 		}
 		return out, nil
 	}

@@ -44,7 +44,7 @@ func (s *Scorer) checkTogether(names fileNames) error {
 	// A model of probabilities has a calibrator, and statistics of labels 0 and 1. Any other model has no calibrator.
 	if !s.Model.Binary() {
 		if s.Calibrator != nil {
-			return fmt.Errorf("%s belongs to a model of probabilities, and %s is a regression", names.calibrator,
+			return fmt.Errorf("%s belongs to a model of probabilities, which %s is not", names.calibrator,
 				names.model)
 		}
 		return nil

@@ -224,11 +224,11 @@ func (s *Spec) checkFallback(doc *strictyaml.Document, v Vocabulary) error {
 	}
 
 	// A sweep's time limit starts with its plan, so waiting counts. At least half of it has to remain for the trials.
-	if most := time.Duration(s.Limits.Sweep) / time.Duration(2*len(m.Fallback)); time.Duration(m.Wait) < time.Second ||
-		time.Duration(m.Wait) > most {
+	longest := s.Limits.Sweep / Duration(2*len(m.Fallback))
+	if m.Wait < Duration(time.Second) || m.Wait > longest {
 		return doc.Errorf("machine.wait",
 			"machine.wait is %s: use 1s to %s, so that waiting for %d machines takes no more than half of "+
-				"limits.sweep (%s)", m.Wait, most, len(m.Fallback), s.Limits.Sweep)
+				"limits.sweep (%s)", m.Wait, longest, len(m.Fallback), s.Limits.Sweep)
 	}
 
 	for i, f := range m.Fallback {

@@ -52,7 +52,10 @@ class Model:
         self._forest, self._text, self._encoder, self._calibrator = forest, text, encoder, calibrator
 
     def __repr__(self) -> str:
-        return f"<coppice.Model {self.name or '?'} version {self.version or '?'}: {self.objective}, {len(self.features)} features of {len(self.inputs)} columns>"
+        return (
+            f"<coppice.Model {self.name or '?'} version {self.version or '?'}: {self.objective}, "
+            f"{len(self.features)} features of {len(self.inputs)} columns>"
+        )
 
     @classmethod
     def load(
@@ -235,7 +238,7 @@ def _check_together(
         raise FormatError(
             "calibrator.json is missing, which a model of probabilities needs"
             if binary
-            else "calibrator.json belongs to a model of probabilities, and model.txt is a regression"
+            else "calibrator.json belongs to a model of probabilities, which model.txt is not"
         )
     if binary:
         levels.check_binary()

@@ -393,9 +393,12 @@ func TestTextsThatHoldNumbers(t *testing.T) {
 
 // TestMinusIsALabel: "-" is a missing value in a column of numbers, but a value among the labels "+" and "-".
 func TestMinusIsALabel(t *testing.T) {
-	s := mustStage(t, "label: {column: y, positive: \"+\"}\n", "y,x\n"+strings.Repeat("+,1\n-,-\n-,3\n", 40))
-	if s.Manifest.Splits[0].Rows != 120 || s.feature(t, "x").Kind != dataset.Numeric {
-		t.Errorf("%d rows, and x is %s; want 120, and x numeric", s.Manifest.Splits[0].Rows, s.feature(t, "x").Kind)
+	for _, keys := range []string{"", ", negative: \"-\""} {
+		s := mustStage(t, "label: {column: y, positive: \"+\""+keys+"}\n",
+			"y,x\n"+strings.Repeat("+,1\n-,-\n-,3\n", 40))
+		if rows, kind := s.Manifest.Splits[0].Rows, s.feature(t, "x").Kind; rows != 120 || kind != dataset.Numeric {
+			t.Errorf("with %q: %d rows, and x is %s; want 120, and x numeric", keys, rows, kind)
+		}
 	}
 }
 
