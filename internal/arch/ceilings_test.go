@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               517,
 	"internal/strictjson":          260,
 	"internal/strictyaml":          615,
-	"internal/sweep":               3892,
+	"internal/sweep":               3895,
 	"internal/sweepstore":          1112,
 	"internal/team":                1067,
 	"internal/telemetry":           158,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_841
+const maxLines = 89_843
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
