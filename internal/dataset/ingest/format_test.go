@@ -391,6 +391,16 @@ func TestTextsThatHoldNumbers(t *testing.T) {
 	}
 }
 
+// TestHoursOfATimeAlone: a table whose only other column is the rows' time, by which they are split, has the features
+// that are derived from it.
+func TestHoursOfATimeAlone(t *testing.T) {
+	s := mustStage(t, "label: y\nsplit: {by: time, column: t, train: 0.5, valid: 0.5}\nderive: {t: [hour]}\n",
+		csvOf("y,t", 200, func(i int) string { return fmt.Sprintf("%d,2026-11-20 %02d:%02d", i%3/2, i/10, i%10) }))
+	if f := s.Manifest.Features; len(f) != 1 || f[0].Name != "t.hour" {
+		t.Errorf("the features are %v; expected t.hour alone", f)
+	}
+}
+
 // TestMinusIsALabel: "-" is a missing value in a column of numbers, but a value among the labels "+" and "-".
 func TestMinusIsALabel(t *testing.T) {
 	for _, keys := range []string{"", ", negative: \"-\""} {

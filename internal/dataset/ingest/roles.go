@@ -110,7 +110,7 @@ func assignRoles(spec *dataset.Spec, t *table.Table, markers *cell.Markers) (*ro
 	if err := r.addFeatures(spec, t, taken, need); err != nil {
 		return nil, err
 	}
-	if err := r.addDerived(spec); err != nil {
+	if err := r.addDerived(spec, t); err != nil {
 		return nil, err
 	}
 
@@ -142,8 +142,8 @@ func (r *roles) addValues(spec *dataset.Spec, use func(path, name string) (int, 
 }
 
 // addDerived adds the features derived from times. One that the spec did not ask for is left out if the table has a
-// column of that name.
-func (r *roles) addDerived(spec *dataset.Spec) error {
+// column of that name. There must be a feature now, other than those that are not asked for.
+func (r *roles) addDerived(spec *dataset.Spec, t *table.Table) error {
 	for _, f := range r.derivedFeatures() {
 		if f.auto && slices.ContainsFunc(r.features, func(o feature) bool { return o.column.Name == f.column.Name }) {
 			continue // known from the table itself
@@ -155,6 +155,13 @@ func (r *roles) addDerived(spec *dataset.Spec) error {
 				f.column.Name, f.column.Name)
 		}
 		r.features = append(r.features, f)
+	}
+	if !slices.ContainsFunc(r.features, func(f feature) bool { return !f.auto }) {
+		hint := ""
+		if column := spec.TimeColumn(); column != "" {
+			hint = fmt.Sprintf("; `derive: {%q: [hour, weekday]}` makes some of the row's time", column)
+		}
+		return spec.Errorf("drop", "no column of %s is left to be a feature%s", t.URI(), hint)
 	}
 	return nil
 }
@@ -244,9 +251,6 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 			texts: texts})
 	}
 
-	if len(r.features) == 0 {
-		return spec.Errorf("drop", "no column of %s is left to be a feature", t.URI())
-	}
 	if len(r.features) > dataset.MaxFeatures {
 		return spec.Errorf("drop", "%d columns are left to be features; a dataset has at most %d", len(r.features),
 			dataset.MaxFeatures)

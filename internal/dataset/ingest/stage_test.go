@@ -360,6 +360,8 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 			`d.yaml:4:24: column "q" is not in t.csv`},
 		"too many columns of ids": {"label: y\n", withIDs(dataset.MaxTables + 1),
 			"4097 columns of ids and combinations of them have statistics; 4096 at most"},
+		"a time alone": {"label: y\nsplit: {by: time, column: t, train: 0.5, valid: 0.5}\n", "y,t\n0,2026-11-20\n",
+			"is left to be a feature; `derive: {\"t\": [hour, weekday]}` makes some of the row's time"},
 		"nothing left":  {"label: y\ndrop: [a, b]\n", abc, "no column of t.csv is left to be a feature"},
 		"empty":         {"label: y\n", "", "t.csv: the file is empty"},
 		"only a header": {"label: y\n", "a,y\n", "t.csv: the table has no rows"},
