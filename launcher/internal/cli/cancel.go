@@ -40,11 +40,8 @@ const cancelPatience = time.Minute
 // ended, only a job that still runs is cancelled. One that is being concluded is an error of kind Conflict.
 func cancelSweep(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State) error {
 	id := p.Sweep
-	if end := st.Conclusion; end != nil && end.Outcome == sweep.OutcomeCancelled {
-		return w.print(map[string]any{"sweep": id, "before": true},
-			func() { w.printf("sweep %s was already cancelled\n", id) })
-	} else if end != nil {
-		return cancelLeftover(ctx, w, p, end)
+	if st.Conclusion != nil {
+		return cancelLeftover(ctx, w, p, st.Conclusion)
 	}
 	if st.Ending {
 		return problem.New(problem.Conflict,
@@ -75,13 +72,18 @@ func cancelSweep(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.Stat
 }
 
 // cancelLeftover cancels the job of a sweep that has ended with the conclusion end, if the job is still running, and
-// prints that. If the job has ended as well, there is nothing to cancel, which is an error of kind Conflict.
+// prints that. If the job has ended as well, there is nothing to cancel, which is an error of kind Conflict unless the
+// sweep was cancelled.
 func cancelLeftover(ctx context.Context, w *Setup, p *sweep.Plan, end *sweep.Conclusion) error {
 	job, err := w.job(ctx, p)
 	if err != nil {
 		return err
 	}
-	if job.Finished {
+	switch cancelled := end.Outcome == sweep.OutcomeCancelled; {
+	case job.Finished && cancelled:
+		return w.print(map[string]any{"sweep": p.Sweep, "before": true},
+			func() { w.printf("sweep %s was already cancelled\n", p.Sweep) })
+	case job.Finished:
 		return problem.New(problem.Conflict, "sweep %s has ended (%s); there is nothing to cancel", p.Sweep,
 			end.Outcome)
 	}

@@ -20,6 +20,7 @@ import (
 	"coppice/internal/must"
 	"coppice/internal/page"
 	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -217,7 +218,8 @@ func TestDryRunWritesNothing(t *testing.T) {
 	}
 }
 
-// TestCancel: cancel ends the job of a sweep, and says so. Its object is created once, and a watcher learns of it.
+// TestCancel: cancel ends the job of a sweep, and says so. Its object is created once, and a watcher learns of it. A
+// job that still waits for machines after the sweep was concluded, as after an interrupted cancel, is cancelled, too.
 func TestCancel(t *testing.T) {
 	w := newStagedWorld(t)
 	w.must("sweep", w.spec(), "--id", "x", "--no-wait")
@@ -235,6 +237,12 @@ func TestCancel(t *testing.T) {
 	if again := read(); again != first {
 		t.Errorf("cancelling again made %s of %s; want it created once", again, first)
 	}
+
+	w.jobs.cancelled = false
+	must.Get(sweepstore.New(w.buckets["sweeps"], "x").CreateConclusion(t.Context(), sweep.Conclusion{
+		Format: sweep.FormatVersion, Sweep: "x", Outcome: sweep.OutcomeCancelled, At: w.now}))(t)
+	w.says(w.must("cancel", "x"), "its job was still running, and is cancelled")
+	w.says(w.must("cancel", "x"), "sweep x was already cancelled")
 }
 
 // TestLsShowsTheNewestFirst: status without an id lists sweeps by the time of their plans, not by their names.

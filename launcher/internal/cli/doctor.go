@@ -73,8 +73,7 @@ func runDoctor(ctx context.Context, w *Setup, file string) error {
 	return problem.New(problem.Environment, "%d problems; the commands next to them fix them", problems)
 }
 
-// examine connects to the deployment and runs all checks; file, if not empty, is a spec whose machines are checked,
-// too.
+// examine connects to the deployment and runs all checks, with those of the spec in the file unless file is "".
 func examine(ctx context.Context, w *Setup, file string) (*doctor.Report, error) {
 	rights, err := terraform.Load()
 	if err != nil {

@@ -9,10 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"coppice/internal/machines"
 	"coppice/internal/problem"
 	"coppice/internal/program"
-	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/slot"
 	"coppice/launcher/internal/stager"
@@ -68,19 +66,19 @@ started again: the slot is still free. If the table is that of the slot before, 
 // runNightly finds the slot, the latest time of the schedule up to now or --at, and stages and sweeps for it. The
 // newest day of its data is the day before the slot. An --at in the future is refused, since that day is not over.
 func runNightly(ctx context.Context, w *Setup, file string, f nightlyFlags) error {
-	spec, prices, err := f.read(w, file)
+	s, err := f.read(w, file)
 	if err != nil {
 		return err
 	}
-	t, err := tableOf(file, spec.Dataset, f.table)
+	t, err := tableOf(file, s.dataset, f.table)
 	if problem.Is(err, problem.NotFound) {
 		return fmt.Errorf("%w; give the dataset.yaml as --table", err)
 	}
 	if err != nil {
 		return err
 	}
-	if t.Spec.Name != spec.Dataset {
-		return problem.New(problem.Input, "%s: the sweep trains on dataset %q, but %s describes %q", file, spec.Dataset,
+	if t.Spec.Name != s.dataset {
+		return problem.New(problem.Input, "%s: the sweep trains on dataset %q, but %s describes %q", file, s.dataset,
 			t.File, t.Spec.Name)
 	}
 
@@ -97,8 +95,8 @@ func runNightly(ctx context.Context, w *Setup, file string, f nightlyFlags) erro
 	if err != nil {
 		return err
 	}
-	t.Day = at.AddDate(0, 0, -1)
-	return w.withCloud(ctx, func() error { return nightlyOf(ctx, w, spec, t, slot.ID(spec.Name, at), prices, f) })
+	t.Day, s.id, s.scheduled = at.AddDate(0, 0, -1), slot.ID(s.spec.Name, at), true
+	return w.withCloud(ctx, func() error { return nightlyOf(ctx, w, s, t, f.stage) })
 }
 
 // tableOf reads a sweep's dataset.yaml: the file that table names, or else NAME.yaml or dataset.yaml in the folder of
@@ -111,13 +109,12 @@ func tableOf(file, name, table string) (*stager.TableSpec, error) {
 	return t, err
 }
 
-// nightlyOf stages the table t and starts the sweep of a slot on it. id is the sweep's, which follows from the slot. If
-// that sweep has a plan, another start of this slot has staged: then nothing is staged, and the sweep is attached to.
-// If staging fails, or a finding blocks the table, people are notified and no sweep is started.
-func nightlyOf(ctx context.Context, w *Setup, spec *sweep.Spec, t *stager.TableSpec, id sweep.ID,
-	prices machines.Prices, f nightlyFlags) error {
+// nightlyOf stages the table t and starts the sweep s of a slot on it. If that sweep has a plan, another start of this
+// slot has staged: then nothing is staged, and the sweep is attached to. If staging fails, or a finding blocks the
+// table, people are notified and no sweep is started.
+func nightlyOf(ctx context.Context, w *Setup, s start, t *stager.TableSpec, how stageFlags) error {
 	// A slot whose sweep has a plan is staged already.
-	store := sweepstore.New(w.sweeps, id)
+	store := sweepstore.New(w.sweeps, s.id)
 	planned, err := store.HasPlan(ctx)
 	if err != nil {
 		return err
@@ -127,7 +124,8 @@ func nightlyOf(ctx context.Context, w *Setup, spec *sweep.Spec, t *stager.TableS
 		if err != nil {
 			return err
 		}
-		return sweepOn(ctx, w, spec, p.Dataset.Name+"@"+p.Dataset.Version, id, true, prices, f.startFlags)
+		s.dataset = p.Dataset.Name + "@" + p.Dataset.Version
+		return sweepOn(ctx, w, s)
 	}
 
 	// Stage the table; an interruption by hand is nothing to notify others of.
@@ -135,25 +133,25 @@ func nightlyOf(ctx context.Context, w *Setup, spec *sweep.Spec, t *stager.TableS
 	if err != nil {
 		return err
 	}
-	f.stage.batch.Labels = spec.Labels
-	f.stage.night = sweepview.NameNight(id)
-	staged, err := stageTable(ctx, w, t, dst, f.stage)
+	how.batch.Labels, how.night = s.spec.Labels, sweepview.NameNight(s.id)
+	staged, err := stageTable(ctx, w, t, dst, how)
 	if err != nil {
 		if ctx.Err() == nil {
-			tellNotStarted(ctx, w, id, spec.Model, t.Spec.Name, err.Error())
+			tellNotStarted(ctx, w, s.id, s.spec.Model, t.Spec.Name, err.Error())
 		}
 		return err
 	}
 	m := staged.Manifest
-	w.log().Info("dataset staged", "dataset", m.Name+"@"+m.Version, "existed", staged.Existed, "sweep", id)
+	s.dataset = m.Name + "@" + m.Version
+	w.log().Info("dataset staged", "dataset", s.dataset, "existed", staged.Existed, "sweep", s.id)
 	if !w.asJSON {
 		w.screen().Dataset(staged)
 		w.screen().Findings(staged.Night, staged.Manifest)
 	}
 
 	if err := stager.CheckNight(staged.Night, w.Now(), ""); err != nil {
-		tellRefused(ctx, w, id, spec.Model, err)
+		tellRefused(ctx, w, s.id, s.spec.Model, err)
 		return err
 	}
-	return sweepOn(ctx, w, spec, m.Name+"@"+m.Version, id, true, prices, f.startFlags)
+	return sweepOn(ctx, w, s)
 }

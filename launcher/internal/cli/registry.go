@@ -68,25 +68,24 @@ func versionOfAlias(ctx context.Context, w *Setup, model, alias string) (int, er
 	return a.Version, err
 }
 
-// printMoved prints that an alias has moved from the version from (0 for none) to a.Version, and writes the manifest of
-// the new version's dataset anew, so that `launcher clean` leaves it. err is the error of moving, which is returned. If
-// the dataset is gone, a line says that the version cannot be trained again; that is no error.
-func printMoved(ctx context.Context, w *Setup, a registry.Alias, from int, err error) error {
-	if err != nil {
-		return err
-	}
+// finishMove prints that an alias has moved from the version from (0 for none) to a.Version (0 if it was removed), and
+// writes the manifest of the new version's dataset anew, so that `launcher clean` leaves it. If the dataset is gone, a
+// line says that the version cannot be trained again; that is no error.
+func finishMove(ctx context.Context, w *Setup, a registry.Alias, from int) {
 	w.printf("%s of %s: version %s -> %s\n", a.Name, a.Model, show.VersionOf(from), show.VersionOf(a.Version))
-	if from > 0 && a.Version > 0 {
+	if a.Version == 0 {
+		return
+	}
+	if from > 0 {
 		w.printf("a server of it goes on with version %d if answers would shift, and says so\n", from)
 	}
 
-	// Keep the dataset. An alias that was removed points at version 0, which has none.
+	// Keep the dataset.
 	v, err := w.registry.Get(ctx, a.Model, strconv.Itoa(a.Version))
 	if ref := v.Info.Labels["dataset"]; err == nil && ref != "" {
 		err = stager.Renew(ctx, w.datasets, ref)
 	}
-	if err != nil && a.Version > 0 {
+	if err != nil {
 		w.say("version %d cannot be trained again: %v\n", a.Version, err)
 	}
-	return nil
 }

@@ -35,7 +35,10 @@ func moveAlias(ctx context.Context, w *Setup, model, alias string, to int, why s
 		return nil
 	}
 	a, err := w.registry.SetAlias(ctx, model, alias, to, registry.Expect{Version: now}, w.actFor(why))
-	return printMoved(ctx, w, a, now, err)
+	if err == nil {
+		finishMove(ctx, w, a, now)
+	}
+	return err
 }
 
 func registryPromoteCommand(w *Setup) *cobra.Command {
@@ -97,7 +100,10 @@ func registryRollbackCommand(w *Setup) *cobra.Command {
 				default: // without --to, to is 0: Rollback then takes the version before
 					a, err = w.registry.Rollback(ctx, model, alias, to, expect, w.actFor(why))
 				}
-				return printMoved(ctx, w, a, now.Version, err)
+				if err == nil {
+					finishMove(ctx, w, a, now.Version)
+				}
+				return err
 			})
 		},
 	}

@@ -106,7 +106,8 @@ func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explain
 }
 
 // explainMetrics returns the metrics of the given names. Without names, it returns the usual ones for the version: p is
-// its sweep's plan, nil if it has none, and m its dataset's manifest. A metric that does not fit the label is an error.
+// its sweep's plan, nil if it has none, and m its dataset's manifest. A metric for several classes is an error for any
+// other label, and so is any other metric for several classes.
 func explainMetrics(names []string, p *sweep.Plan, m *dataset.Manifest) ([]metric.Metric, error) {
 	classes := len(m.Label.Classes)
 	if len(names) == 0 {

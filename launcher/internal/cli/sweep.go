@@ -123,68 +123,76 @@ money is spent: what has been trained by then is concluded, if the quorum is rea
 // runSweep starts the sweep of the file, or attaches to it if it exists. Its id is --id or follows from the slot, the
 // latest time of --schedule; without both it is made from the plan.
 func runSweep(ctx context.Context, w *Setup, file string, f sweepFlags) error {
-	spec, prices, err := f.read(w, file)
+	s, err := f.read(w, file)
 	if err != nil {
 		return err
 	}
 
-	id, scheduled := sweep.ID(f.id), f.schedule != ""
+	s.id, s.scheduled = sweep.ID(f.id), f.schedule != ""
 	switch {
-	case !scheduled && f.zone != "":
+	case !s.scheduled && f.zone != "":
 		return program.Usagef("--time-zone needs --schedule")
-	case scheduled && id != "":
+	case s.scheduled && s.id != "":
 		return program.Usagef("give either --id or --schedule: both determine the sweep's id")
-	case scheduled:
+	case s.scheduled:
 		at, err := slot.Of(f.schedule, f.zone, w.Now())
 		if err != nil {
 			return err
 		}
-		id = slot.ID(spec.Name, at)
+		s.id = slot.ID(s.spec.Name, at)
 	}
-	return w.withCloud(ctx, func() error {
-		return sweepOn(ctx, w, spec, spec.Dataset, id, scheduled, prices, f.startFlags)
-	})
+	return w.withCloud(ctx, func() error { return sweepOn(ctx, w, s) })
 }
 
-// read reads the spec in the file, in which a --budget replaces the spec's, and the prices of machines.
-func (f *startFlags) read(w *Setup, file string) (*sweep.Spec, machines.Prices, error) {
+// start is a sweep that is to be started.
+type start struct {
+	flags     startFlags
+	spec      *sweep.Spec
+	prices    machines.Prices
+	dataset   string   // NAME or NAME@VERSION
+	id        sweep.ID // "" makes one from the plan
+	scheduled bool     // the id is that of a schedule's slot
+}
+
+// read reads the spec in the file, in which a --budget replaces the spec's, and the prices of machines. The id is left
+// to the caller.
+func (f *startFlags) read(w *Setup, file string) (start, error) {
 	spec, err := readSpec(file)
 	if err != nil {
-		return nil, nil, err
+		return start{}, err
 	}
 	if f.budget != 0 {
 		spec.Budget = f.budget
 	}
 	prices, err := w.readPrices()
-	return spec, prices, err
+	return start{flags: *f, spec: spec, prices: prices, dataset: spec.Dataset}, err
 }
 
-// sweepOn plans a sweep on the dataset ref (NAME or NAME@VERSION) and starts it, or attaches to it if it exists. The
-// cloud has to be open. An empty id is made from the plan. A scheduled sweep notifies people if the dataset is blocked,
-// and starts nothing if an earlier one has trained the same spec on the same dataset.
-func sweepOn(ctx context.Context, w *Setup, spec *sweep.Spec, ref string, id sweep.ID, scheduled bool,
-	prices machines.Prices, f startFlags) error {
-	m, err := resolveAllowed(ctx, w, ref, id)
+// sweepOn plans a sweep on its dataset and starts it, or attaches to it if it exists. The cloud has to be open. A
+// scheduled sweep notifies people if the dataset is blocked, and starts nothing if an earlier one has trained the same
+// spec on the same dataset.
+func sweepOn(ctx context.Context, w *Setup, s start) error {
+	m, err := resolveAllowed(ctx, w, s.dataset, s.id)
 	if err != nil {
-		if scheduled && !f.dryRun {
-			tellRefused(ctx, w, id, spec.Model, err)
+		if s.scheduled && !s.flags.dryRun {
+			tellRefused(ctx, w, s.id, s.spec.Model, err)
 		}
 		return err
 	}
-	p, err := planOn(ctx, w, spec, m, id)
+	p, err := planOn(ctx, w, s.spec, m, s.id)
 	if err != nil {
 		return err
 	}
-	if err := addQuote(ctx, w, p, m, prices, f.Assumptions); err != nil {
+	if err := addQuote(ctx, w, p, m, s.prices, s.flags.Assumptions); err != nil {
 		return err
 	}
 
 	// A schedule's account may not read quotas, and nobody is there to ask for more.
-	if !scheduled {
+	if !s.scheduled {
 		p.Notes = append(p.Notes, w.explainQuotas(ctx, p.Plan)...)
 	}
 
-	if scheduled && !f.dryRun {
+	if s.scheduled && !s.flags.dryRun {
 		before, err := slot.Unchanged(ctx, w.sweeps, p.Plan)
 		if err != nil {
 			return err
@@ -193,7 +201,7 @@ func sweepOn(ctx context.Context, w *Setup, spec *sweep.Spec, ref string, id swe
 			return nothingNew(w, p.Plan, before)
 		}
 	}
-	return startSweep(ctx, w, p, scheduled, f)
+	return startSweep(ctx, w, p, s.scheduled, s.flags)
 }
 
 // planOn makes the plan of a sweep on a dataset, with what earlier sweeps have found. An empty id is made from the

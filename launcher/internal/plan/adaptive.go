@@ -19,26 +19,26 @@ import (
 // listed by the spec stay. After them come the trials that such a search begins with, which depend on no result:
 // winners of earlier sweeps, or a portfolio. The rest is open: the sweep decides its parameters once it has results.
 // p.Expected keeps the random draws in the place of open trials. It also sets p.Base and p.Earlier.
-func (p *Planned) openTrials(q Inputs) (err error) {
-	s := &p.Spec // not q.Spec, which lacks what follows from the dataset, such as num_class
+func (p *Planned) openTrials(in Inputs) (err error) {
+	s := &p.Spec // not in.Spec, which lacks what follows from the dataset, such as num_class
 	p.Expected = p.Trials
 	if s.Search.Features != nil {
 		p.Spec.Trials = len(p.Trials)
-		return p.expectFeatures(q.Manifest)
+		return p.expectFeatures(in.Manifest)
 	}
 	if s.Search.Method == "" || s.Search.Method == sweep.MethodRandom {
 		return nil
 	}
 
 	// What a learning search needs in the plan: the parameters around which it searches, the space, earlier results.
-	columns := features(q.Manifest)
+	columns := features(in.Manifest)
 	if p.Base, err = fit.Complete(s.Base(), nil, columns); err != nil {
 		return &search.SpecError{Part: "params", Err: err}
 	}
 	complete := func(own sweep.Params) (sweep.Params, error) { return fit.Complete(p.Base, own, columns) }
 	p.Spec.Search.Random = canonicalChoices(p.Spec.Search.Random, complete)
-	if s.Search.WarmStart != "" && q.Earlier != nil {
-		if p.Earlier, err = q.Earlier(p.Plan); err != nil {
+	if s.Search.WarmStart != "" && in.Earlier != nil {
+		if p.Earlier, err = in.Earlier(p.Plan); err != nil {
 			return err
 		}
 	}
@@ -68,7 +68,7 @@ func (p *Planned) openTrials(q Inputs) (err error) {
 	if !p.Open() {
 		p.Base = nil
 	}
-	p.noteAdaptive(listed, begin, q.Earlier != nil)
+	p.noteAdaptive(listed, begin, in.Earlier != nil)
 	return nil
 }
 
