@@ -528,11 +528,14 @@ func (c *Column) topShare() float64 {
 // driftFloor is how far the distribution of numbers may move in a night, as numberDistance.
 const driftFloor = 0.12
 
-// checkDrift compares the distribution of numbers with last night's. It blocks if more rows have moved to other ranges
-// than driftFloor, three times the largest usual change and chance explain together, and warns at half of the first
-// two. Rows whose number is a peak in place of another one near it only warn. While few nights are known, the floor of
-// what blocks is higher. If the numbers are ids that are given one after the other, so is the whole limit, by the share
-// that new ones may have (newIDShare). Only columns of numbers are compared.
+// checkDrift compares the distribution of a column's numbers with last night's; other columns are passed over. What
+// counts is the share of the rows that have moved to other ranges. Above these sums it blocks, or warns:
+//
+//   - blocks: driftFloor, more while few nights are known; three times the largest usual change; chance; and for ids
+//     that are given one after the other, the share that new ones may have (newIDShare)
+//   - warns: half of driftFloor; one and a half times the largest usual change; chance
+//
+// Rows whose number is a peak in place of another one near it only warn.
 func (c *comparison) checkDrift(column, old *Column) {
 	if column.Kind != Number {
 		return

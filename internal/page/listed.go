@@ -268,19 +268,20 @@ func Made(m *dataset.Manifest) (notes []string) {
 // mostMatter is how many parameters stand beside the score in a leaderboard, and have a chart of their own.
 const mostMatter = 4
 
-// Leaderboard lists the best trials, at most so many, in one line each with the parameters that matter most. If most is
-// 0, it lists all trials with all columns of the page. Costs are never listed.
+// Leaderboard lists the best trials, at most so many, in one line each with the objectives and the parameters that
+// matter most. If most is 0, it lists all trials with all columns of the page. Costs are never listed.
 func (s *Sweep) Leaderboard(most int) Listed {
 	p := s.order()
 
-	// The columns of a brief list: these, the parameters that matter most, and objectives, whose keys begin with g.
 	brief := []string{"rank", "trial", "state", "score", "se", "trees", "seconds", "front", "from"}
+	for g := range p.Goals {
+		brief = append(brief, goalKey(g))
+	}
 	for _, i := range p.byWeight()[:min(mostMatter, len(p.Params))] {
 		brief = append(brief, paramKey(i))
 	}
 	columns := slices.DeleteFunc(slices.Clone(p.Board), func(c boardColumn) bool {
-		wanted := most == 0 || slices.Contains(brief, c.Key) || strings.HasPrefix(c.Key, "g")
-		return !wanted || c.Key == "cost"
+		return c.Key == "cost" || most > 0 && !slices.Contains(brief, c.Key)
 	})
 	t := Listed{Title: "Trials"}
 	for _, c := range columns {

@@ -123,7 +123,8 @@ func (p *modelPage) nights() {
 	p.Answer = p.answer()
 }
 
-// answer says which version is live, and how the last night went.
+// answer returns what the page begins with: its title says which version is live, and its class how the last night
+// went, if there was one.
 func (p *modelPage) answer() answer {
 	v := answer{answerOpen, "Nothing is live: no version was promoted"}
 	if p.Champion > 0 {

@@ -29,7 +29,7 @@ func (e Ender) Next(a Answer) (Ender, Action) {
 		return e.do(ReadResults)
 
 	case ReadResults:
-		return e.read(a.Results)
+		return e.afterReading(a.Results)
 
 	case LookForEnding:
 		if a.Yes {
@@ -69,12 +69,11 @@ func (e Ender) Next(a Answer) (Ender, Action) {
 	}
 }
 
-// read takes the number of trials with results, which replaces the last count, and says what follows. After the first
-// reading it is whether an ending exists already. After the reading that follows the end of the jobs it is to write
-// one.
-func (e Ender) read(results int) (Ender, Action) {
+// afterReading takes the answer to ReadResults: how many trials have a result. The first time, it goes on to look for an
+// ending. The second time, the jobs have ended (job), and it has the ending written: that all trials have ended or, if
+// some have not, that the jobs are over.
+func (e Ender) afterReading(results int) (Ender, Action) {
 	e.ended = results
-
 	switch {
 	case !e.job:
 		return e.do(LookForEnding)

@@ -341,28 +341,25 @@ func (m *Maker) lastSeen(k int, number uint32) float64 {
 	return m.lasts[k][number-1]
 }
 
-// addSeenWithin does what addSeen does, but faster: slots are those of the current batch, which begins at row from of
-// the block asked, and where asked and seen are the same block, rows of the batch are not looked up again.
+// addSeenWithin does what addSeen does, but faster where asked and seen are the same block: it does not look up the rows
+// of the current batch, which begins at row from and has these slots. next must be less than end.
+//
+// It is called once per row, and addSeen clears an array of slots each time: so that is only called if it has rows to
+// add.
 func (f *filler) addSeenWithin(k, next, end, from int, slots *[batchRows]int32) int {
-	// Rows of another block or before the batch have to be looked up.
-	if f.seen != f.asked || next < from {
-		stop := end
-		if f.seen == f.asked {
-			stop = min(end, from)
-		}
-		next = f.addSeen(k, next, stop)
+	if f.seen != f.asked {
+		return f.addSeen(k, next, end)
 	}
-
-	// Rows of the batch.
+	if next < from { // rows before the batch
+		next = f.addSeen(k, next, min(end, from))
+	}
 	for ; next < end && next-from < batchRows; next++ {
 		f.addSeenRow(k, next, slots[next-from])
 	}
-
-	// Return here in nearly all cases: addSeen would first clear an array of slots, and this is called once per row.
-	if next == end {
-		return next
+	if next < end { // rows behind it
+		next = f.addSeen(k, next, end)
 	}
-	return f.addSeen(k, next, end)
+	return next
 }
 
 // addSeen adds rows next up to end, exclusive, of the block seen to the table of key k. It returns the next row to add:

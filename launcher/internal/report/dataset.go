@@ -31,20 +31,20 @@ type kept struct {
 // Dataset reads the page of a dataset, NAME or NAME@VERSION: its nights (up to that version), what became of each, and
 // its table. A missing dataset is an error of kind NotFound. A damaged manifest or record is a note on the page.
 func (d *Pages) Dataset(ctx context.Context, ref string) (*page.DatasetPage, error) {
+	name, version, err := sweep.SplitDatasetRef(ref)
+	if err != nil {
+		return nil, err
+	}
 	m, err := stager.Resolve(ctx, d.Datasets, ref)
 	if err != nil && !problem.Is(err, problem.Damaged) {
 		return nil, err
-	}
-	name, version, split := sweep.SplitDatasetRef(ref)
-	if split != nil {
-		return nil, split
 	}
 	out := &page.DatasetPage{Name: name, Pinned: version != ""}
 	if err != nil {
 		out.Notes = append(out.Notes, "The table's manifest cannot be read: "+err.Error())
 	}
 
-	// Its nights, each compared with the one before.
+	// Its nights, each compared with the one before that counts.
 	records, more, err := d.records(ctx, name, version, mostNights, out)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (d *Pages) Dataset(ctx context.Context, ref string) (*page.DatasetPage, err
 	for i, r := range records {
 		night := nightOf(r)
 		if i > 0 {
-			night.Drift = columnDrift(r.Profile, before(records[:i]))
+			night.Drift = columnDrift(r.Profile, lastGood(records[:i]).Profile)
 		}
 		out.Nights = append(out.Nights, night)
 		if m != nil && r.Version == m.Version {
@@ -90,9 +90,9 @@ func (d *Pages) lastNights(ctx context.Context, x *page.Index) (all []*nights.Re
 }
 
 // records returns the newest records of the nights of a dataset, that of the oldest day first; up to a version, unless
-// that is "" or has no record. It reads at most most of the last written, or all if a version is given. more is how
+// that is "" or has no record. It reads so many of the last written (limit), or all if a version is given. more is how
 // many older ones there are beyond those returned. Records that cannot be read are notes in out.
-func (d *Pages) records(ctx context.Context, name, version string, most int,
+func (d *Pages) records(ctx context.Context, name, version string, limit int,
 	out *page.DatasetPage) (records []*nights.Record, more int, err error) {
 	var all []blob.Attrs
 	for attrs, err := range d.Datasets.List(ctx, sweep.DatasetNights(name)) {
@@ -108,8 +108,8 @@ func (d *Pages) records(ctx context.Context, name, version string, most int,
 	// Read the last written ones, and sort them by day: a night may be accepted, and its record written, long after.
 	slices.SortFunc(all,
 		func(a, b blob.Attrs) int { return cmp.Or(b.Updated.Compare(a.Updated), cmp.Compare(a.Name, b.Name)) })
-	if version == "" && len(all) > most {
-		all, more = all[:most], len(all)-most
+	if version == "" && len(all) > limit {
+		all, more = all[:limit], len(all)-limit
 	}
 	for _, attrs := range all {
 		k, err := d.record(ctx, name, attrs)
@@ -131,7 +131,7 @@ func (d *Pages) records(ctx context.Context, name, version string, most int,
 	if i := slices.IndexFunc(records, func(r *nights.Record) bool { return r.Version == version }); i >= 0 {
 		records = records[:i+1]
 	}
-	if over := len(records) - max(most, mostNights); over > 0 {
+	if over := len(records) - max(limit, mostNights); over > 0 {
 		records, more = records[over:], more+over
 	}
 	return records, more, nil
@@ -181,15 +181,14 @@ func nightOf(r *nights.Record) page.Night {
 	return n
 }
 
-// before returns the night that the next one is compared with: the last of the records that was not blocked or, if all
-// were, the last one.
-func before(records []*nights.Record) *nights.Profile {
+// lastGood returns the last of the records that is not blocked or, if all are, the last one. There must be one.
+func lastGood(records []*nights.Record) *nights.Record {
 	for _, r := range slices.Backward(records) {
 		if !r.Blocked() {
-			return r.Profile
+			return r
 		}
 	}
-	return records[len(records)-1].Profile
+	return records[len(records)-1]
 }
 
 // columnDrift returns by column how far tonight's values are from those before (nights.Distance). Times, and columns

@@ -112,17 +112,18 @@ func dropped(all []dataset.Warning) (names []string) {
 // which one is told.
 func Told(all []dataset.Warning, first bool) (told []string) {
 	hints := map[string]bool{ingest.HintIDs: true, ingest.HintKey: true, ingest.HintIndex: true}
-	drop, of, lines := dropped(all), map[string][]string{}, map[string]int{} // of: columns by code; lines: told by code
+	columnsOf := map[string][]string{} // by code
 	for _, warning := range all {
-		of[warning.Code] = append(of[warning.Code], warning.Column)
+		columnsOf[warning.Code] = append(columnsOf[warning.Code], warning.Column)
 	}
 
 	// together is the line that all columns of a code share; "" if each has its own.
+	shareLines := len(dropped(all)) > 1 || !first
 	together := func(code string) string {
-		switch columns := strings.Join(of[code], ", "); {
-		case useless[code] != "" && (len(drop) > 1 || !first):
+		switch columns := strings.Join(columnsOf[code], ", "); {
+		case useless[code] != "" && shareLines:
 			return useless[code] + ": " + columns
-		case code == ingest.WarnLeak && len(of[code]) > 1:
+		case code == ingest.WarnLeak && len(columnsOf[code]) > 1:
 			return columns + ": " + leaks
 		}
 		return ""
@@ -134,13 +135,14 @@ func Told(all []dataset.Warning, first bool) (told []string) {
 		twin = map[string]string{ingest.WarnIDLike: ingest.WarnDropped}
 	}
 
-	const most = 5 // lines of one code; a table of 10,000 columns has as many
+	const most = 5            // lines of one code; a table of 10,000 columns may have as many warnings
+	lines := map[string]int{} // by code: its warnings so far
 	for _, warning := range all {
 		kind, line := "warning: ", together(warning.Code)
 		if hints[warning.Code] {
 			kind = "hint: "
 		}
-		if slices.Contains(of[twin[warning.Code]], warning.Column) {
+		if slices.Contains(columnsOf[twin[warning.Code]], warning.Column) {
 			continue
 		}
 		switch lines[warning.Code]++; {

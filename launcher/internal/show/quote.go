@@ -36,8 +36,9 @@ func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estim
 	t := w.Table("machines", "time", "cost", "tasks x threads", "waves", "memory of each", "SSDs").
 		Least("SSDs", "waves", "memory of each", "tasks x threads")
 	for _, o := range c.Offers {
-		for i, side := range []quote.Side{o.Spot, o.OnDemand} {
-			t.Row(rented(o.VMs, o.Machine, i == 0), quote.Hours(side.Hours), quote.Money(side.Cost),
+		for _, spot := range []bool{true, false} {
+			side := o.Side(spot)
+			t.Row(rented(o.VMs, o.Machine, spot), quote.Hours(side.Hours), quote.Money(side.Cost),
 				fmt.Sprintf("%d x %d", o.TasksPerVM, o.ThreadsPerTask), o.Waves, fmt.Sprintf("%s of %s",
 					humanize.IBytes(uint64(o.UsedBytes)), humanize.IBytes(uint64(o.MemoryBytes))), o.LocalSSD)
 		}
@@ -135,7 +136,8 @@ func assumptions(q *quote.Estimator, c *quote.Comparison) (pairs [][2]string) {
 	var sources []string
 	pricedBy := map[string][]string{}
 	for _, o := range c.Offers {
-		for i, s := range []quote.Side{o.Spot, o.OnDemand} {
+		for _, spot := range []bool{true, false} {
+			s := o.Side(spot)
 			if s.PriceFrom == "" { // no price is known
 				continue
 			}
@@ -143,7 +145,6 @@ func assumptions(q *quote.Estimator, c *quote.Comparison) (pairs [][2]string) {
 			if pricedBy[from] == nil {
 				sources = append(sources, from)
 			}
-			spot := i == 0
 			pricedBy[from] = append(pricedBy[from], paidFor(o.Machine, spot))
 		}
 	}

@@ -122,8 +122,8 @@ func (s *Stager) exportQuery(ctx context.Context, q dataset.Place, pathPrefix st
 }
 
 // emptyObjects overwrites the objects in a folder of an export with nothing, since Coppice may not delete objects. It
-// does so also if ctx has ended.
-func (s *Stager) emptyObjects(ctx context.Context, folder string) error {
+// does so also if ctx has ended, and goes on with the others if one cannot be overwritten.
+func (s *Stager) emptyObjects(ctx context.Context, folder string) (failed error) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer stop()
 	for attrs, err := range s.Exports.Store.List(ctx, folder) {
@@ -131,8 +131,8 @@ func (s *Stager) emptyObjects(ctx context.Context, folder string) error {
 			_, err = s.Exports.Store.Put(ctx, attrs.Name, attrs.Generation, strings.NewReader(""))
 		}
 		if err != nil {
-			return fmt.Errorf("empty the export gs://%s/%s: %w", s.Exports.Bucket, folder, err)
+			failed = errors.Join(failed, fmt.Errorf("empty the export gs://%s/%s: %w", s.Exports.Bucket, folder, err))
 		}
 	}
-	return nil
+	return failed
 }

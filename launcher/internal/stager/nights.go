@@ -195,9 +195,9 @@ func (d Destination) putNight(ctx context.Context, r *nights.Record, cond blob.G
 	return nil
 }
 
-// Nights reads the newest records until it has nightsRead that are not blocked: twice as many as are compared, as the
-// spec of some may mean something else. It stops before it has read more than nightBytes, so that records of a wide
-// table do not fill the memory.
+// How many records Nights reads: the newest until nightsRead of them are not blocked, twice as many as are compared, as
+// the spec of some may mean something else. It reads no more than nightBytes, so that records of a wide table do not
+// fill the memory.
 const (
 	nightsRead = 2 * nights.MaxNights
 	nightBytes = 256 << 20

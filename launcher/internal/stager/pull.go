@@ -27,8 +27,8 @@ type Listed struct {
 // manifestsAtOnce is how many manifests are read at the same time.
 const manifestsAtOnce = 16
 
-// Versions returns the versions of a dataset, or of all datasets if name is empty, in the order of their names. It
-// reads no manifest: each Manifest has only name and version. Latest and Damaged are not set; List sets them.
+// Versions returns the versions of a dataset, or of all datasets if name is empty, as the bucket lists them. It reads
+// no manifest: each Manifest has only name and version. Latest and Damaged are not set; List sets them.
 func Versions(ctx context.Context, store blob.Store, name string) (all []Listed, err error) {
 	for attrs, err := range store.List(ctx, sweep.DatasetVersions(name)) {
 		if err != nil {
@@ -43,8 +43,8 @@ func Versions(ctx context.Context, store blob.Store, name string) (all []Listed,
 	return all, nil
 }
 
-// List returns the versions of a dataset, or of all datasets if name is empty, with their manifests, in the order of
-// their names. A version whose manifest cannot be read is in it, with the reason in Damaged.
+// List returns the same with the manifests. A version whose manifest is missing or damaged is in it, too, with the
+// reason in Damaged.
 func List(ctx context.Context, store blob.Store, name string) ([]Listed, error) {
 	out, err := Versions(ctx, store, name)
 	if err != nil {
