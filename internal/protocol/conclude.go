@@ -69,9 +69,9 @@ func (e Ender) Next(a Answer) (Ender, Action) {
 	}
 }
 
-// afterReading takes the answer to ReadResults: how many trials have a result. The first time, it goes on to look for an
-// ending. The second time, the jobs have ended (job), and it has the ending written: that all trials have ended or, if
-// some have not, that the jobs are over.
+// afterReading takes the answer to ReadResults: how many trials have a result. The first time, it goes on to look for
+// an ending. The second time, the jobs have ended (job), and it has the ending written: that all trials have ended or,
+// if some have not, that the jobs are over.
 func (e Ender) afterReading(results int) (Ender, Action) {
 	e.ended = results
 	switch {

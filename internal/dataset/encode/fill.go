@@ -341,8 +341,8 @@ func (m *Maker) lastSeen(k int, number uint32) float64 {
 	return m.lasts[k][number-1]
 }
 
-// addSeenWithin does what addSeen does, but faster where asked and seen are the same block: it does not look up the rows
-// of the current batch, which begins at row from and has these slots. next must be less than end.
+// addSeenWithin does what addSeen does, but faster where asked and seen are the same block: it does not look up the
+// rows of the current batch, which begins at row from and has these slots. next must be less than end.
 //
 // It is called once per row, and addSeen clears an array of slots each time: so that is only called if it has rows to
 // add.
