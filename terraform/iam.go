@@ -108,8 +108,8 @@ func parseTable(iam, roles []byte) (*Table, error) {
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(t.Identities)) { // sorted, so that the same error comes each time
-		if err := checkIdentity(t.Identities[name]); err != "" {
-			return nil, doc.Errorf("identities."+name, "%s: %s", name, err)
+		if wrong := checkIdentity(t.Identities[name]); wrong != "" {
+			return nil, doc.Errorf("identities."+name, "%s: %s", name, wrong)
 		}
 	}
 

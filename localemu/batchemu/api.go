@@ -79,7 +79,7 @@ func (s *Server) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*bat
 	return view, nil
 }
 
-// admit refuses a job whose name or folder is taken. The lock is held.
+// admit refuses a job while localemu shuts down, or if its name or folder is taken. The lock is held.
 func (s *Server) admit(name, id string) error {
 	if s.closed {
 		return status.Error(codes.Unavailable, "localemu is shutting down")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -19,7 +20,7 @@ import (
 type Progress struct {
 	Format int         `json:"format"`
 	Step   stager.Step `json:"step"` // "" before the first
-	Done   int64       `json:"done"` // in bytes
+	Done   int64       `json:"done"` // in the step's unit, mostly bytes
 	Total  int64       `json:"total"`
 }
 
@@ -64,15 +65,14 @@ func readProgress(ctx context.Context, store blob.Store, folder string) (*Progre
 	return decodeProgress(data), nil
 }
 
-var steps = map[stager.Step]bool{"": true, stager.StepExport: true, stager.StepFetch: true,
-	stager.StepSurvey: true, stager.StepSearch: true,
-	stager.StepWrite: true, stager.StepEncode: true, stager.StepChecksum: true, stager.StepUpload: true}
+// stepPattern matches the names of steps, also of those that another build adds: they are shown on a terminal.
+var stepPattern = regexp.MustCompile(`^[a-z]{0,20}$`)
 
-// decodeProgress returns nil for a progress that no task of this build writes, such as one with an unknown step or with
-// more done than there is.
+// decodeProgress returns nil for what no task writes as its progress, such as one with more done than there is.
 func decodeProgress(data []byte) *Progress {
 	var p Progress
-	if json.Unmarshal(data, &p) != nil || p.Format != 1 || !steps[p.Step] || p.Done < 0 || p.Total < p.Done {
+	if json.Unmarshal(data, &p) != nil || p.Format != 1 || !stepPattern.MatchString(string(p.Step)) || p.Done < 0 ||
+		p.Total < p.Done {
 		return nil
 	}
 	return &p
