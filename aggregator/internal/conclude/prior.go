@@ -266,12 +266,6 @@ func (o *origin) unseenBy(model *origin) bool {
 // hashes of whole tables, and how rows were split. An origin that is nil is not known, so that the model may have
 // seen the rows. So may one that perhaps continues an older model (grown), which has seen other nights.
 func (o *origin) sightOf(model *origin) sight {
-	known := func(unseen bool) sight {
-		if unseen {
-			return notSeen
-		}
-		return maySee
-	}
 	switch {
 	case o == nil || model == nil:
 		return maySee
@@ -302,7 +296,10 @@ func (o *origin) sightOf(model *origin) sight {
 		if model.refit {
 			trained = max(trained, b.Until[dataset.ValidSplit])
 		}
-		return known(o.begins() >= trained)
+		if o.begins() >= trained {
+			return notSeen
+		}
+		return maySee
 	case (a.By == dataset.SplitByHash || a.By == dataset.SplitByColumn) && reflect.DeepEqual(a, b):
 		return notSeen // a row is always in the same split
 	case same || model.grown || b.By == dataset.SplitByTime || b.By == dataset.SplitByColumn:

@@ -188,14 +188,15 @@ func (d *Draft) decideLabel(q Request, l *labels) (spec, objective string, err e
 			humanize.Comma(l.missing))
 	}
 
-	// binary reports the positive class, value, which so many rows have. It sets err if either class has too few rows.
-	binary := func(value, why string, rows int64) {
-		if rarer := min(rows, l.present-rows); rarer < leastOfClass {
-			err = fail("the rarer class has %d of %s rows, and at least %d are needed: one each to train, choose, "+
-				"calibrate and judge%s", rarer, humanize.Comma(l.present), leastOfClass, blank)
-		}
+	// binary reports the positive class, value, which so many rows have. It is an error if either class has too few.
+	binary := func(value, why string, rows int64) error {
 		d.found("label", "%s: positive class %s (%s of %s rows)%s", q.Label, value, percent(rows, l.present),
 			humanize.Comma(l.present), why)
+		if rarer := min(rows, l.present-rows); rarer < leastOfClass {
+			return fail("the rarer class has %d of %s rows, and at least %d are needed: one each to train, choose, "+
+				"calibrate and judge%s", rarer, humanize.Comma(l.present), leastOfClass, blank)
+		}
+		return nil
 	}
 	defer func() {
 		if err == nil && l.missing > 0 {
@@ -220,9 +221,8 @@ func (d *Draft) decideLabel(q Request, l *labels) (spec, objective string, err e
 			why = fmt.Sprintf("; %s count as negative (--missing VALUE leaves its rows out)",
 				l.listValuesBut(q.Positive))
 		}
-		binary(q.Positive, why, l.named)
-		objective = cmp.Or(q.Objective, binaryObjective)
-		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(q.Positive)), objective, err
+		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(q.Positive)),
+			cmp.Or(q.Objective, binaryObjective), binary(q.Positive, why, l.named)
 	case q.regression && len(l.texts) > 0:
 		return "", "", fail("a number is to be predicted, and the column holds %s", l.listValues())
 	case q.Group != "":
@@ -240,12 +240,11 @@ func (d *Draft) decideLabel(q Request, l *labels) (spec, objective string, err e
 		return spec, cmp.Or(q.Objective, "multiclass"), err
 	// Both values are numbers, 0 and 1. The spec needs no positive class: 1 is it by default.
 	case len(l.texts) == 0 && values == 2 && l.numbers[0] > 0 && l.numbers[1] > 0:
-		binary("1", "", l.numbers[1])
-		return column, binaryObjective, err
+		return column, binaryObjective, binary("1", "", l.numbers[1])
 	case values == 2:
 		yes, why := l.decidePositive()
-		binary(yes, why, l.rowsWith(yes))
-		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(yes)), binaryObjective, err
+		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(yes)), binaryObjective,
+			binary(yes, why, l.rowsWith(yes))
 	}
 	return d.declareNumber(q, l), cmp.Or(q.Objective, "regression"), nil
 }

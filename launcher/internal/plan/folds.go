@@ -139,7 +139,7 @@ func (p *Planned) makeBag(data *dataset.Manifest) error {
 	}
 
 	// Why there can be none: the spec's other keys (WithoutBag), or the dataset.
-	why := s.WithoutBag()
+	why, asked := s.WithoutBag(), s.Ensemble != nil
 	switch {
 	case !s.FinalRows():
 		why = "there is no final training"
@@ -150,17 +150,15 @@ func (p *Planned) makeBag(data *dataset.Manifest) error {
 		why = "statistics of ids have seen the keys of every fold; stage the dataset with encodings: none"
 	case data.Negatives > 0:
 		why = "the dataset has a sample of its negative rows"
+	case asked && rows > mostBagRows:
+		why = fmt.Sprintf("the dataset has %d rows, and a bag, which saves nothing on the way, at most %d", rows,
+			mostBagRows)
 	}
 
 	// What the spec asks for is made or refused; what it leaves open is made if nothing excludes it.
-	asked := s.Ensemble != nil
 	switch {
 	case asked && s.Ensemble.Bag == 1: // asked for a single model
 		return nil
-	case asked && why == "" && rows > mostBagRows:
-		why = fmt.Sprintf("the dataset has %d rows, and a bag, which saves nothing on the way, at most %d", rows,
-			mostBagRows)
-		fallthrough
 	case asked && why != "":
 		return errorf("ensemble.bag: %s", why)
 	case !asked && (why != "" || rows > bagRows || p.boundsCost()):

@@ -29,7 +29,6 @@ func (q *Estimator) checkLimits(w *work, offer *Offer) (notes []string, err erro
 	if !sure {
 		early = " if no trial stops early"
 	}
-	enough := suggest("sweep", hours.High*3600) + "; `launcher plan --within` finds the machines for a time"
 	if s.Search.Stop != nil {
 		notes = append(notes,
 			fmt.Sprintf("search.stop: %d of %d trials are expected to be trained on after their first "+
@@ -38,6 +37,7 @@ func (q *Estimator) checkLimits(w *work, offer *Offer) (notes []string, err erro
 	}
 
 	// The limit of the whole sweep.
+	enough := suggest("sweep", hours.High*3600) + "; `launcher plan --within` finds the machines for a time"
 	switch {
 	case sure && offer.least > whole.Seconds():
 		return nil, s.Errorf("limits.sweep", "limits.sweep is %s, but training takes %s at the least %s; %s",
@@ -59,19 +59,19 @@ func (q *Estimator) checkLimits(w *work, offer *Offer) (notes []string, err erro
 		again = offer.Refit.Expected
 		longest = max(longest, again)
 	}
-	enough = suggest("trial", longest*w.high)
+	longEnough := suggest("trial", longest*w.high)
 	switch mean := offer.Trial.Expected; {
 	case sure && slices.Min(w.seconds)*w.low > trial.Seconds():
 		return nil, s.Errorf("limits.trial", "limits.trial is %s, but every trial takes longer, %s at the least: all "+
 			"would be cut before their last tree; %s, or take fewer num_iterations", written(trial),
-			exactly(slices.Min(w.seconds)*w.low), enough)
+			exactly(slices.Min(w.seconds)*w.low), longEnough)
 	case sure && again*w.low > trial.Seconds():
 		return nil, s.Errorf("limits.trial", "limits.trial is %s, but the last training, on more rows, takes %s at "+
-			"the least and would be cut before its last tree; %s", written(trial), exactly(again*w.low), enough)
+			"the least and would be cut before its last tree; %s", written(trial), exactly(again*w.low), longEnough)
 	case longest > trial.Seconds():
 		notes = append(notes, fmt.Sprintf("limits.trial is %s, but trials are expected to take up to %s (%s the mean "+
 			"one)%s: those that take longer are cut and keep the trees that they have; %s", written(trial),
-			exactly(longest), Time(mean), early, enough))
+			exactly(longest), Time(mean), early, longEnough))
 	}
 	return notes, nil
 }

@@ -58,13 +58,13 @@ type SweepReader struct {
 	follow   *sweepview.View
 	trials   *sweepstore.Trials
 	ledger   ledger.Reader
-	curves   map[int]read // by trial
-	winner   *page.Winner // once it is known
-	notes    []string     // about the winner
+	curves   map[int]curve // by trial
+	winner   *page.Winner  // once it is known
+	notes    []string      // about the winner
 }
 
-// read is a trial's learning curve as it was last read.
-type read struct {
+// curve is a trial's learning curve as it was last read.
+type curve struct {
 	claims int                // how many of its claims had a curve then
 	points []sweep.CurvePoint // those of all of them, joined
 }
@@ -77,7 +77,7 @@ func OpenSweep(ctx context.Context, sweeps blob.Store, reg *registry.Registry, i
 		return nil, err
 	}
 	return &SweepReader{registry: reg, follow: f, trials: sweepstore.NewTrials(sweeps, f.Plan),
-		ledger: ledger.Reader{Store: sweeps, Plan: f.Plan}, curves: map[int]read{}}, nil
+		ledger: ledger.Reader{Store: sweeps, Plan: f.Plan}, curves: map[int]curve{}}, nil
 }
 
 // Look reads what is new, and returns the sweep's page as it stands. ended says that nothing more will come.
@@ -148,7 +148,7 @@ func (s *SweepReader) readCurves(ctx context.Context, l sweepstore.Listing) erro
 		if err != nil {
 			return err
 		}
-		s.curves[t.Number] = read{claims, sweep.JoinCurves(curves)}
+		s.curves[t.Number] = curve{claims, sweep.JoinCurves(curves)}
 	}
 	return nil
 }
