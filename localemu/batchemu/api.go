@@ -26,7 +26,8 @@ import (
 var (
 	parentPattern = regexp.MustCompile(`^projects/[a-z0-9:.-]+/locations/[a-z0-9-]+$`)
 	jobIDPattern  = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	taskPattern   = regexp.MustCompile(`^(projects/[^/]+/locations/[^/]+/jobs/[^/]+)/taskGroups/group0/tasks/(0|[1-9][0-9]{0,8})$`)
+	taskPattern   = regexp.MustCompile(`^(projects/[^/]+/locations/[^/]+/jobs/[^/]+)` +
+		`/taskGroups/group0/tasks/(0|[1-9][0-9]{0,8})$`)
 )
 
 func notFound(name string) error {
