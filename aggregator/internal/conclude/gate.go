@@ -194,16 +194,20 @@ func (m *match) takeBackChampion(ctx context.Context, v registry.Version) error 
 		return err
 	}
 
-	// The champion must be last night's version, or that of the night before if last night has regretted it already
-	// (second). Any other champion was judged by a later night already.
 	now, err := a.readChampion(ctx, model)
 	if problem.Is(err, problem.Damaged) {
 		return nil // the gate says so
 	}
-	second := len(m.prior) > 1 && m.prior[1].Number == now.Version && m.prior[0].regrets == now.Version
-	last := len(m.prior) > 0 && m.prior[0].Number == now.Version || second
-	if err != nil || m.tonight == nil || !last || !byTheGate(now) {
+	if err != nil || m.tonight == nil { // without rows, tonight shows nothing
 		return err
+	}
+
+	// The champion must be last night's version, or that of the night before if last night has regretted it already
+	// (second). Any other champion was judged by a later night already.
+	second := len(m.prior) > 1 && m.prior[1].Number == now.Version && m.prior[0].regrets == now.Version
+	last := second || len(m.prior) > 0 && m.prior[0].Number == now.Version
+	if !last || !byTheGate(now) {
+		return nil
 	}
 
 	// Labels that are not to be believed take back nothing. Else, is the champion worse than the one before it?

@@ -15,7 +15,7 @@ import (
 // blocked night; this check covers sweeps that were started before, or by other means.
 type Nights struct{ Datasets blob.Store }
 
-// Blocked says why the night of the plan's dataset is blocked, in one sentence; nil if it is not. A night without a
+// Blocked says in a sentence why the night of the plan's dataset is blocked; it is nil if it is not. A night without a
 // record is not blocked, one with a damaged record is. An error is one of the store.
 func (n Nights) Blocked(ctx context.Context, p *sweep.Plan) ([]string, error) {
 	name, version := p.Dataset.Name, p.Dataset.Version

@@ -143,40 +143,40 @@ func proposeFeatures(spec *sweep.Spec, data *dataset.Manifest, most int) (search
 	if spec.Validate != nil {
 		folds = spec.Validate.Number()
 	}
-	var q search.Proposal
+	var out search.Proposal
 	all, bytes := features(data), 0
 	for _, kept := range sets {
 		own := f.Params(kept)
 		if bytes += len(own[sweep.IgnoreColumn].(string)) * folds; bytes > maxLists {
-			return q, errorf("search.features: %s with %d groups in %d sets: the lists of the columns that trials "+
+			return out, errorf("search.features: %s with %d groups in %d sets: the lists of the columns that trials "+
 				"ignore have over %d MiB, more than a plan may have; use fewer groups, sets or folds",
 				f.Try, len(f.Groups), len(sets), maxLists>>20)
 		}
 		full, err := fit.Complete(spec.Base(), own, all)
 		if err != nil {
-			return q, errorf("search.features: %s of dataset %s: %v", f.Describe(kept), data.Name, err)
+			return out, errorf("search.features: %s of dataset %s: %v", f.Describe(kept), data.Name, err)
 		}
-		q.Trials = append(q.Trials, sweep.Trial{Number: len(q.Trials), Source: f.Try, Params: full,
+		out.Trials = append(out.Trials, sweep.Trial{Number: len(out.Trials), Source: f.Try, Params: full,
 			Reason: f.Describe(kept)})
 	}
 	for range open {
-		q.Trials = append(q.Trials, sweep.Trial{Number: len(q.Trials), Source: f.Try, Open: true})
+		out.Trials = append(out.Trials, sweep.Trial{Number: len(out.Trials), Source: f.Try, Open: true})
 	}
 
-	note := fmt.Sprintf("search.features: %s of %d groups: %d sets of columns", f.Try, len(f.Groups), len(q.Trials))
+	note := fmt.Sprintf("search.features: %s of %d groups: %d sets of columns", f.Try, len(f.Groups), len(out.Trials))
 	switch {
 	case open > 0:
 		note += " at most; later steps are decided when those before have ended, and the selection ends when no " +
 			"group helps"
-	case len(q.Trials) < most:
+	case len(out.Trials) < most:
 		note += fmt.Sprintf("; %d were requested, and there are no more", most)
 	}
-	q.Notes = append(q.Notes, note)
+	out.Notes = append(out.Notes, note)
 	if f.Rest > 0 {
-		q.Notes = append(q.Notes, fmt.Sprintf("search.features: %s in no group, and so in every set",
+		out.Notes = append(out.Notes, fmt.Sprintf("search.features: %s in no group, and so in every set",
 			english.Plural(f.Rest, "column", "")))
 	}
-	return q, nil
+	return out, nil
 }
 
 // expectFeatures completes a plan that compares sets of columns. Open trials, whose set is still to be decided, are
