@@ -122,8 +122,7 @@ func mayHaveWinner(c *sweep.Conclusion, p *sweep.Plan, b sweep.Board, e *sweep.E
 // endIfUnusable returns c as a conclusion without a winner if err is a *dataError, which a retry would not change.
 // Other errors, those of the store, are returned, and lead to a retry. Its results are those of conclude.
 func endIfUnusable(c *sweep.Conclusion, err error) (*sweep.Conclusion, *won, error) {
-	var data *dataError
-	if !errors.As(err, &data) {
+	if !errors.As(err, new(*dataError)) {
 		return nil, nil, err
 	}
 	c.Reason = err.Error()

@@ -96,8 +96,7 @@ func (a *Aggregator) compareWithRival(ctx context.Context, k *known, r *sweep.Re
 	old := pickRows(other.predictions(other.testRaw), parts, n)
 	c, err := m.Compare(input(&t, pickRows(w.predictions(w.testRaw), parts, n)), old,
 		metric.Confidence{Seed: k.plan.Spec.Seed})
-	var undefined *metric.InputError
-	if errors.As(err, &undefined) {
+	if errors.As(err, new(*metric.InputError)) { // the metric is not defined
 		return nil, nil
 	}
 	if err != nil {

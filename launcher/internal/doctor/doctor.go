@@ -182,9 +182,8 @@ func (d *Doctor) enable(service string) string {
 func (d *Doctor) checkCredentials(ctx context.Context) error {
 	const where = "this machine"
 	email, err := d.Cloud.Caller(ctx)
-	var setup *cloud.SetupError
 	switch {
-	case errors.As(err, &setup):
+	case errors.As(err, new(*cloud.SetupError)):
 		return err
 	case err != nil:
 		d.addUnchecked("credentials", where, err)

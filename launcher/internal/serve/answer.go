@@ -212,14 +212,13 @@ func (x *exchange) readBody() ([]byte, bool) {
 		body = body[:len(body)+n]
 	}
 
-	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.Is(err, io.EOF):
 		// From here on the HTTP server watches the connection, and would take a passed deadline for a caller that has
 		// left.
 		_ = control.SetReadDeadline(time.Time{})
 		return body, true
-	case errors.As(err, &tooLarge):
+	case errors.As(err, new(*http.MaxBytesError)):
 		x.refuse(http.StatusRequestEntityTooLarge, large)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		x.w.Header().Set("Connection", "close")

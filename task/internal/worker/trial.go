@@ -359,8 +359,7 @@ func (t *training) fit(trialCtx context.Context, request fit.Request) (*fit.Eval
 	}
 
 	o, err := t.table.Train(trialCtx, request)
-	var other *gbt.MismatchError
-	if !errors.As(err, &other) {
+	if !errors.As(err, new(*gbt.MismatchError)) {
 		return o, err
 	}
 	t.keeper.Log.Warn("the trial starts over", "error", err.Error())
