@@ -98,9 +98,7 @@ type SweepJobs interface {
 
 // Run executes one command line and returns the process's exit code.
 func Run(ctx context.Context, outside Setup) int {
-	w := &outside
-	root := rootCommand(w)
-	return program.Execute(ctx, w.World, root)
+	return program.Execute(ctx, outside.World, rootCommand(&outside))
 }
 
 // Commands returns the names of all commands, as they are typed after the program's.

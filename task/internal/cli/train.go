@@ -92,7 +92,10 @@ func (f *trainFlags) check() error {
 	if f.threads < 1 || f.threads > 1024 {
 		return program.Usagef("--threads is %d: use 1 to 1024", f.threads)
 	}
-	return checkOut(f.out)
+	if f.out == "" {
+		return nil
+	}
+	return program.CheckOutFile("--out", f.out)
 }
 
 // runTraining trains one model on a folder with a dataset, writes the model if --out is given, and prints what came of
@@ -227,14 +230,6 @@ func predictedPrivate(ds *dataset.Dataset, q fit.Request) int64 {
 		valid = s.Rows
 	}
 	return gbt.PrivateBytes(q.Params, ds.Split(dataset.TrainSplit).Rows, valid, features, q.Threads)
-}
-
-// checkOut refuses an output path that cannot be written, before training.
-func checkOut(out string) error {
-	if out == "" {
-		return nil
-	}
-	return program.CheckOutFile("--out", out)
 }
 
 // readParams reads training parameters from a YAML file, or from a LightGBM file, whose name ends in .conf. Without a
