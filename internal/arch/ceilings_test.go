@@ -49,7 +49,7 @@ var ceilings = map[string]int{
 	"internal/nights":              3572,
 	"internal/nights/nightstest":   884,
 	"internal/notify":              440,
-	"internal/page":                2231,
+	"internal/page":                2233,
 	"internal/page/pagetest":       314,
 	"internal/page/plot":           494,
 	"internal/problem":             81,
@@ -72,7 +72,7 @@ var ceilings = map[string]int{
 	"launcher/command":             341,
 	"launcher/internal/bill":       225,
 	"launcher/internal/clean":      469,
-	"launcher/internal/cli":        3551,
+	"launcher/internal/cli":        3558,
 	"launcher/internal/cloudjob":   389,
 	"launcher/internal/console":    232,
 	"launcher/internal/doctor":     524,
@@ -85,12 +85,12 @@ var ceilings = map[string]int{
 	"launcher/internal/report":     1196,
 	"launcher/internal/reproduce":  411,
 	"launcher/internal/serve":      1357,
-	"launcher/internal/show":       1653,
+	"launcher/internal/show":       1656,
 	"launcher/internal/slot":       185,
 	"launcher/internal/stager":     1336,
 	"launcher/internal/sweepview":  534,
 	"localemu":                     7,
-	"localemu/batchemu":            1656,
+	"localemu/batchemu":            1657,
 	"localemu/command":             24,
 	"localemu/gcsemu":              1282,
 	"localemu/internal/cli":        431,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_847
+const maxLines = 89_848
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
