@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -80,12 +81,20 @@ func TestJSONL(t *testing.T) {
 	}
 }
 
-// TestEmpty: files without a row are empty, whatever their columns. A column that cannot be read, here the first one,
-// is no hindrance.
+// TestEmpty: files without a row are empty, whatever their columns. A column that cannot be read, here the first one of
+// the JSONL, is no hindrance.
 func TestEmpty(t *testing.T) {
-	for want, file := range map[bool]File{true: writeFile(t, "1.csv", "a,b\n"),
-		false: writeFile(t, "2.jsonl", `{"deep": {"k": 1}, "a": 1}`)} {
-		must.Equal(t, must.Get(Empty(t.Context(), []File{file}))(t), want, "%s is empty", file.URI)
+	rng := rand.New(rand.NewPCG(1, 1))
+	none, some := must.Get(numberFile(rng, 0))(t), must.Get(numberFile(rng, 3))(t)
+	for _, c := range []struct {
+		name, text string
+		empty      bool
+	}{
+		{"1.csv", "a,b\n", true}, {"2.jsonl", `{"deep": {"k": 1}, "a": 1}`, false},
+		{"3.parquet", string(none), true}, {"4.parquet", string(some), false},
+	} {
+		got := must.Get(Empty(t.Context(), []File{writeFile(t, c.name, c.text)}))(t)
+		must.Equal(t, got, c.empty, "%s is empty", c.name)
 	}
 }
 

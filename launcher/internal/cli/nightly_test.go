@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/must"
@@ -420,13 +421,34 @@ func TestAnOldTableIsAccepted(t *testing.T) {
 }
 
 // TestReasonsOfAcceptances: a reason to accept a dataset must not be blank, and may have 1,000 characters, which are
-// more bytes in most languages: "ü" has two.
+// more bytes in most languages: "ü" has two. One that is refused is not written down, and the other is, in full.
 func TestReasonsOfAcceptances(t *testing.T) {
-	w := newStagedWorld(t)
+	w := newWorld(t)
+	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 300})))
+	spec := w.file("dataset.yaml", "name: clicks\nsource: clicks.csv\nlabel: is_click\nencodings: none\n"+
+		"drop: [user_id, revenue]\nsplit: {by: random, train: 0.6, valid: 0.4}\ncontract: "+
+		"{rows: {min: 100000}}\n")
+	w.refused(sweep.ExitBlocked, "(rows)", "stage", spec)
+	state := func() (night struct {
+		Accepted *struct{ Why string }
+	}) {
+		for object, err := range w.buckets["datasets"].List(t.Context(), sweep.DatasetNights("clicks")) {
+			must.Do(t, err)
+			must.Get(blob.ReadJSON(t.Context(), w.buckets["datasets"], object.Name, &night))(t)
+		}
+		return night
+	}
 	w.refused(sweep.ExitUsage, "the reason has 0 characters", "datasets", "accept", "clicks", "--why", " ")
 	w.refused(sweep.ExitUsage, "the reason has 1001 characters", "datasets", "accept", "clicks", "--why",
 		strings.Repeat("ü", 1001))
-	w.says(w.must("datasets", "accept", "clicks", "--why", strings.Repeat("ü", 1000)), "is not blocked")
+	if a := state().Accepted; a != nil {
+		t.Errorf("refused reasons: accepted as %.20q, want it not to be", a.Why)
+	}
+	why := strings.Repeat("ü", 1000)
+	w.must("datasets", "accept", "clicks", "--why", why)
+	if a := state().Accepted; a == nil || a.Why != why {
+		t.Errorf("a reason of 1,000 characters: accepted as %+v, want it in full", a)
+	}
 }
 
 // TestStageSaysWhatIsNotFinal: staging leaves out the rows of the last day, whose labels take 24 hours to be final, and
