@@ -31,7 +31,7 @@ func ChooseFinal(p *sweep.Plan, b sweep.Board, require []*Condition) (winner *sw
 			params = maps.Clone(row.Trial.Params)
 		}
 	}
-	if p.Spec.Bag() == 1 || winner.AtLimit {
+	if p.Spec.BagOf(winner.Trees, 0) == 1 || winner.AtLimit {
 		params["num_iterations"], params["early_stopping_round"] = float64(max(1, winner.Trees)), 0.0
 	}
 	return winner, params, ""

@@ -411,3 +411,26 @@ func TestPickCountsAllButTheFinal(t *testing.T) {
 		must.Equal(t, of.pick(nil, nil).Reason, c.want, "trial 0 is %s and the final training is %s", c.first, c.final)
 	}
 }
+
+// TestFinalOfALongTraining: a winner of as many rounds as a bag that nobody asked for may have is trained again as five
+// models, each of which stops early, and one of more rounds as one model of its own number of rounds. A bag that was
+// asked for is made of any winner.
+func TestFinalOfALongTraining(t *testing.T) {
+	for _, c := range []struct {
+		trees, most int
+		bag, rounds int
+	}{{100, 100, 5, 1000}, {101, 100, 1, 101}, {101, 0, 5, 1000}} {
+		f := board(true, []float64{0.9}, []int{c.trees})
+		f.plan.Spec = sweep.Spec{Metric: "auc", Final: &sweep.Final{Rows: sweep.FinalAll},
+			Ensemble: &sweep.Ensemble{Bag: 5, MostRounds: c.most}}
+		f.board.Rows[0].Result.Params = sweep.Params{"num_iterations": 1000.0, "early_stopping_round": 50.0}
+		_, params, none := search.ChooseFinal(f.plan, f.board, nil)
+		if none != "" {
+			t.Fatalf("%+v: no final training: %s", c, none)
+		}
+		rounds, stop := int(params["num_iterations"].(float64)), int(params["early_stopping_round"].(float64))
+		if got := f.plan.Spec.BagOf(rounds, stop); got != c.bag || rounds != c.rounds || (stop > 0) != (c.bag > 1) {
+			t.Errorf("%+v: the final training is of %d models with %d rounds, early stopping %d", c, got, rounds, stop)
+		}
+	}
+}

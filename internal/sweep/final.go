@@ -132,7 +132,7 @@ func (p *Plan) finalPace() float64 {
 // training grows only as many as the model has, unless it is of several models, which stop early as well.
 func (p *Plan) FinalTime(winner *Result) time.Duration {
 	trees := float64(winner.Trees) / float64(max(1, winner.TreesGrown))
-	if p.Spec.Bag() > 1 && !winner.AtLimit {
+	if p.Spec.BagOf(winner.Trees, 0) > 1 && !winner.AtLimit {
 		trees = 1
 	}
 	seconds := max(0, p.finalPace()*trees*winner.Usage.TrainSeconds)
@@ -198,17 +198,33 @@ type Ensemble struct {
 	// Bag is how many: each is trained on the rows of all folds but one, of all splits. 1 is one model of all rows.
 	// Left out, it is DefaultBag for tables that it is measured to pay for.
 	Bag int `yaml:"bag" json:"bag"`
+	// MostRounds is the plan's, of a bag that nobody asked for: a winner of more rounds is trained again as one model.
+	// 0 is no limit.
+	MostRounds int `yaml:"-" json:"most_rounds,omitempty"`
 }
 
 // DefaultBag is how many models a bag has that nobody asked for: ten were no better than five (docs/LAB.md).
 const DefaultBag = 5
 
-// Bag is how many models the final training makes.
+// MostBagTrees is the most trees of several classes in a bag that nobody asked for. The models of a long training
+// differ little from each other, and each misses the rows that it leaves out (docs/LAB.md).
+const MostBagTrees = 2500
+
+// Bag is how many models the final training makes at most.
 func (s *Spec) Bag() int {
 	if !s.FinalRows() || s.Ensemble == nil {
 		return 1
 	}
 	return max(1, s.Ensemble.Bag)
+}
+
+// BagOf is how many models a final training makes, by its own parameters. They have the winner's number of rounds, and
+// no early stopping, if it is of one model. It may be of several even so.
+func (s *Spec) BagOf(rounds, earlyStopping int) int {
+	if e := s.Ensemble; e != nil && e.MostRounds > 0 && rounds > e.MostRounds && earlyStopping == 0 {
+		return 1
+	}
+	return s.Bag()
 }
 
 // checkEnsemble checks ensemble.bag, if the spec has it. More than one model needs a final training, which makes them,

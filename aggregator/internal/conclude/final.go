@@ -88,7 +88,7 @@ func (a *Aggregator) judgeFinal(ctx context.Context, k *known, b sweep.Board, e 
 	// models each trained without some rows, fits its own by these rows, if the winner is calibrated at all.
 	f := &final{winner: own}
 	own.calibrator = w.calibrator
-	if (r.Calibrator != nil) != (w.calibrator != nil && k.plan.Spec.Bag() > 1) {
+	if (r.Calibrator != nil) != (w.calibrator != nil && k.plan.Spec.BagOf(w.result.Trees, 0) > 1) {
 		return refuse("the final training has a calibrator, or none, where its plan says otherwise")
 	}
 	if r.Calibrator != nil {
@@ -112,7 +112,7 @@ func (a *Aggregator) judgeFinal(ctx context.Context, k *known, b sweep.Board, e 
 	}
 	report.Registered = true
 	trained := fmt.Sprintf("trained on all %s rows", humanize.Comma(int64(report.Rows)))
-	if n := k.plan.Spec.Bag(); n > 1 {
+	if n := k.plan.Spec.BagOf(w.result.Trees, 0); n > 1 {
 		trained = fmt.Sprintf("the mean of %d models, each trained without one fold of all %s rows,", n,
 			humanize.Comma(int64(report.Rows)))
 	}

@@ -166,10 +166,17 @@ func (p *Planned) makeBag(data *dataset.Manifest) error {
 	case !asked:
 		// bagged says that this is only the default: the quote may take it out again (WithoutBag).
 		s.Ensemble, p.bagged = &sweep.Ensemble{Bag: sweep.DefaultBag}, true
+		if n := len(data.Label.Classes); n > 0 {
+			s.Ensemble.MostRounds = max(1, sweep.MostBagTrees/(sweep.DefaultBag*n))
+		}
 	}
-	p.note("ensemble: the final training is of %d models, each without one fold of the rows, which are merged: "+
+	var unless string
+	if n := s.Ensemble.MostRounds; n > 0 {
+		unless = fmt.Sprintf(", unless the winner has more than %d rounds", n)
+	}
+	p.note("ensemble: the final training is of %d models, each without one fold of the rows, which are merged%s: "+
 		"predictions take %d times as long, and conditions judge the winner alone (ensemble: {bag: 1} trains one)",
-		s.Ensemble.Bag, s.Ensemble.Bag)
+		s.Ensemble.Bag, unless, s.Ensemble.Bag)
 	return nil
 }
 

@@ -435,7 +435,8 @@ func TestHeldOutRowsOfOneClass(t *testing.T) {
 }
 
 // TestSeveralClasses: trials and the base of a search that learns have the label's number of classes. Another number, a
-// metric of two classes and an objective without classes are refused.
+// metric of two classes and an objective without classes are refused. The default bag has a limit, if nobody asked for
+// it.
 func TestSeveralClasses(t *testing.T) {
 	m := manifest(all...)
 	m.Label.Kind, m.Label.Classes = "classes", []string{"a", "b", "c"}
@@ -471,4 +472,21 @@ func TestSeveralClasses(t *testing.T) {
 		}
 	}
 	refused(t, "needs a label of several classes", parse(t, "metric: ap", classes), manifest(all...))
+
+	// Of a small table the default bag has at most 2,500 trees, so 500 a model, or 166 rounds of these three classes.
+	for i := range m.Splits {
+		m.Splits[i].Rows = 1000
+	}
+	for lines, want := range map[string]sweep.Ensemble{"": {Bag: 5, MostRounds: 166},
+		"\nensemble: {bag: 5}": {Bag: 5}} {
+		p, err := build(parse(t, "metric: ap", classes+lines, `require: ["precision@1% > 0.1", "trees < 900"]`, "",
+			"final: {rows: train}\n", ""), m)
+		if err != nil {
+			t.Errorf("%q on a small table: %v, want no error", lines, err)
+		} else if *p.Spec.Ensemble != want || strings.Contains(strings.Join(p.Notes, "\n"),
+			"unless the winner has more than 166 rounds") != (want.MostRounds > 0) {
+			t.Errorf("%q on a small table: %+v, want %+v and a note of it; notes %q", lines, p.Spec.Ensemble, want,
+				p.Notes)
+		}
+	}
 }

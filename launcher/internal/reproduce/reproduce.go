@@ -98,7 +98,7 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 	isFinal = isFinal && q.Trial == final
 	request := fit.Request{Params: params, Metric: m, Threads: threads, Final: isFinal}
 	if isFinal {
-		request.Bag = p.Spec.Bag()
+		request.Bag = p.Spec.BagOf(params.NumIterations, params.EarlyStoppingRound)
 	}
 	o, err := q.trainTrial(ctx, table, ds.Manifest, request)
 	if err != nil {

@@ -303,7 +303,7 @@ func (w *Worker) forTrial(trial int, request fit.Request) fit.Request {
 	final, ok := w.plan.Final()
 	request.Final = ok && trial == final
 	if request.Final {
-		request.Bag = w.plan.Spec.Bag()
+		request.Bag = w.plan.Spec.BagOf(request.Params.NumIterations, request.Params.EarlyStoppingRound)
 	}
 	request.Program = w.Version
 	return request
