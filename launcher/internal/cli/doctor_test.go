@@ -286,3 +286,25 @@ func TestServeOfNothing(t *testing.T) {
 			"127.0.0.1:0")
 	}
 }
+
+// TestFitAfterATrouble: a fit that a full disk has ended without a winner says what to do: the same command would find
+// the sweep that has ended. With another seed it begins a new one.
+func TestFitAfterATrouble(t *testing.T) {
+	w := newWorld(t)
+	table := w.file("t.csv", "a,y\n"+strings.Repeat("1,0\n2,1\n3,0\n", 200))
+	ended := w.concluded(sweep.OutcomeNoWinner, func(c *sweep.Conclusion) { c.Reason = "the disk is full" })
+	sweeps := map[sweep.ID]bool{}
+	w.jobs.run = func(p *sweep.Plan) {
+		sweeps[p.Sweep] = true
+		must.Do(t, sweepstore.New(w.buckets["sweeps"], p.Sweep).Tell(t.Context(), "j", 0, &sweep.Trouble{Format: 1,
+			Sweep: p.Sweep, Text: "the disk is full", At: w.now}))
+		ended(p)
+	}
+	for i, seed := range []string{"0", "0", "1"} {
+		w.refused(sweep.ExitNoWinner, "the disk is full\nMend that, and fit again with another --seed", "fit", table,
+			"--label", "y", "--where", "batch", "--name", "t", "--seed", seed)
+		if want := 1 + i/2; len(sweeps) != want {
+			t.Errorf("after fit %d, with the seed %s: %d sweeps, want %d", i, seed, len(sweeps), want)
+		}
+	}
+}

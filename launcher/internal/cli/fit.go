@@ -252,11 +252,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	}
 	c := st.Conclusion
 	if c.Outcome != sweep.OutcomeWinner {
-		err := sweepview.NoWinner(c, "")
-		if c.Done+c.Failed == 0 && st.Trouble == nil {
-			err = fmt.Errorf("%w\nNo trial ended within %s: give more --minutes", err, f.Limit)
-		}
-		return err
+		return endedWithout(c, st.Trouble, f.Limit)
 	}
 
 	// Gather what is said of the result, and write the page and the folder of --out.
@@ -290,6 +286,18 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	}
 	w.screen().Fitted(fitted)
 	return nil
+}
+
+// endedWithout returns the error that a fit has no winner, with what to do. trouble held a task up, or has ended it.
+func endedWithout(c *sweep.Conclusion, trouble *sweep.Trouble, limit time.Duration) error {
+	err := sweepview.NoWinner(c, "")
+	switch {
+	case trouble != nil:
+		return fmt.Errorf("%w\nMend that, and fit again with another --seed: this sweep stays as it has ended", err)
+	case c.Done+c.Failed == 0:
+		return fmt.Errorf("%w\nNo trial ended within %s: give more --minutes", err, limit)
+	}
+	return err
 }
 
 // exportFit writes the version that a sweep has registered to the folder of --out.
