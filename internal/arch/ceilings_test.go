@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               517,
 	"internal/strictjson":          260,
 	"internal/strictyaml":          615,
-	"internal/sweep":               3895,
+	"internal/sweep":               3903,
 	"internal/sweepstore":          1112,
 	"internal/team":                1067,
 	"internal/telemetry":           158,
@@ -72,13 +72,13 @@ var ceilings = map[string]int{
 	"launcher/command":             341,
 	"launcher/internal/bill":       225,
 	"launcher/internal/clean":      469,
-	"launcher/internal/cli":        3558,
+	"launcher/internal/cli":        3564,
 	"launcher/internal/cloudjob":   389,
 	"launcher/internal/console":    232,
 	"launcher/internal/doctor":     524,
 	"launcher/internal/explain":    290,
 	"launcher/internal/draft":      1370,
-	"launcher/internal/plan":       1262,
+	"launcher/internal/plan":       1265,
 	"launcher/internal/predict":    551,
 	"launcher/internal/provision":  372,
 	"launcher/internal/quote":      1153,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_848
+const maxLines = 89_869
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
