@@ -29,11 +29,13 @@ func (l *link) selectKeys(sets [][]residual, pool *pool, limit func(all int64) i
 	keys, before = make([]uint64, len(sets)), make([]int64, len(sets))
 	limits := make([]int64, len(sets))
 	rest := slices.Clone(sets) // of each set, the residuals whose key begins like the result
-	const most = mostWords / byteValues
-	words := make([]int64, byteValues*min(len(sets), most)) // of up to most sets at once, the weight by next byte
+
+	// The weights by next byte, of as many sets as one exchange takes.
+	const atOnce = mostWords / byteValues
+	words := make([]int64, byteValues*min(len(sets), atOnce))
 	for shift := 56; shift >= 0; shift -= 8 {
-		for first := 0; first < len(sets); first += most {
-			n := min(len(sets)-first, most)
+		for first := 0; first < len(sets); first += atOnce {
+			n := min(len(sets)-first, atOnce)
 
 			// Add up the weight of each value of the next byte, then over all workers.
 			sums := words[:byteValues*n]

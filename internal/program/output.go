@@ -123,16 +123,16 @@ func Brief(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Middle shortens text to at most most characters by replacing its middle with three dots. Two thirds of what is kept
+// Middle shortens text to at most limit characters by replacing its middle with three dots. Two thirds of what is kept
 // are from the beginning.
-func Middle(text string, most int) string {
-	if len(text) <= most { // so many bytes are not more characters
+func Middle(text string, limit int) string {
+	if len(text) <= limit { // so many bytes are not more characters
 		return text
 	}
 	r := []rune(text)
-	if len(r) <= most {
+	if len(r) <= limit {
 		return text
 	}
-	tail := (most - 3) / 3
-	return string(r[:most-3-tail]) + "..." + string(r[len(r)-tail:])
+	tail := (limit - 3) / 3
+	return string(r[:limit-3-tail]) + "..." + string(r[len(r)-tail:])
 }

@@ -294,7 +294,7 @@ func runCommand(ctx context.Context, input []byte, command ...string) ([]byte, e
 	return out.kept.Bytes(), nil
 }
 
-// limit is a writer that keeps the first bytes written to it, as many as most says, and drops the rest. The buffer is
+// limit is a writer that keeps the first bytes written to it, at most so many, and drops the rest. The buffer is
 // not embedded: os/exec would then find its method ReadFrom and use that, past Write.
 type limit struct {
 	kept bytes.Buffer

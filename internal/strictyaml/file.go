@@ -31,13 +31,13 @@ func Open(file string) (*os.File, error) {
 // ReadFile reads a file written by a person, of at most MaxBytes, with the errors of Open.
 func ReadFile(file string) ([]byte, error) { return readFile(file, MaxBytes, tooLong(file)) }
 
-// ReadUpTo reads a file of at most most bytes, with the errors of Open.
-func ReadUpTo(file string, most int64) ([]byte, error) {
-	return readFile(file, most, &Error{File: file, Msg: fmt.Sprintf("more than %d bytes", most)})
+// ReadUpTo reads a file of at most limit bytes, with the errors of Open.
+func ReadUpTo(file string, limit int64) ([]byte, error) {
+	return readFile(file, limit, &Error{File: file, Msg: fmt.Sprintf("more than %d bytes", limit)})
 }
 
-// readFile reads a file of at most most bytes, with the errors of Open; for a longer file it returns the error long.
-func readFile(file string, most int64, long error) ([]byte, error) {
+// readFile reads a file of at most limit bytes, with the errors of Open; for a longer file it returns the error long.
+func readFile(file string, limit int64, long error) ([]byte, error) {
 	f, err := Open(file)
 	if err != nil {
 		return nil, err
@@ -49,14 +49,14 @@ func readFile(file string, most int64, long error) ([]byte, error) {
 	if err != nil {
 		return nil, unreadable(file, err)
 	}
-	if info.Size() > most {
+	if info.Size() > limit {
 		return nil, long
 	}
 	text := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
-	if _, err := text.ReadFrom(io.LimitReader(f, most+1)); err != nil {
+	if _, err := text.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
 		return nil, unreadable(file, err)
 	}
-	if int64(text.Len()) > most { // it has grown, or has no size, as in /proc
+	if int64(text.Len()) > limit { // it has grown, or has no size, as in /proc
 		return nil, long
 	}
 	return text.Bytes(), nil
