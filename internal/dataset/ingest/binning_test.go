@@ -257,7 +257,8 @@ func TestKeysOfClassesAreLearntOnce(t *testing.T) {
 }
 
 // TestIDsOfClasses: a column of many levels has a rate for each class but the rarest, for at most eight classes, the
-// most frequent first, and one count, which follows the first rate. The table of a class counts that class's rows.
+// most frequent first, and one count, which follows the first rate. The table of a class counts that class's rows. That
+// back_off has no effect is warned of.
 func TestIDsOfClasses(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("id,y\n")
@@ -300,9 +301,14 @@ func TestIDsOfClasses(t *testing.T) {
 	for i := range 4000 {
 		fmt.Fprintf(&b, "u%d,c%02d\n", i*i%700, i%12)
 	}
-	s = mustStage(t, "label: y\ncategorical: [id]\nencodings: {keys: [[id]]}\n", b.String())
+	s = mustStage(t, "label: y\ncategorical: [id]\nencodings: {keys: [[id]], back_off: {id: other}}\n", b.String())
 	// The key that the spec asks for is the column's own, and adds nothing.
 	must.Equal(t, len(s.Manifest.Features), 9, "eight rates and a count of an id and twelve classes")
+	if !slices.ContainsFunc(s.Manifest.About.Warnings, func(w dataset.Warning) bool {
+		return w.Column == "id" && strings.HasPrefix(w.Text, "encodings.back_off has no effect with several classes")
+	}) {
+		t.Errorf("warned of %+v; want that back_off has no effect", s.Manifest.About.Warnings)
+	}
 }
 
 // TestALeakOfClasses: a column that tells the class of each row gets a warning. A column that tells one of three

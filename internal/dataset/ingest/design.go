@@ -123,10 +123,13 @@ func (p *designer) encode(ctx context.Context, options Options) error {
 	}
 
 	// With several classes no parents are sought: the rate of each class falls back to its share in all of train.
-	if p.sample.classes == 0 {
-		if err := p.findParents(ctx, options.Threads); err != nil {
-			return err
+	if p.sample.classes > 0 {
+		for _, child := range slices.Sorted(maps.Keys(p.spec.BackOff)) {
+			p.warn(child, "encodings.back_off has no effect with several classes: the rate of a rare level falls "+
+				"back to the class's share of all rows")
 		}
+	} else if err := p.findParents(ctx, options.Threads); err != nil {
+		return err
 	}
 
 	// Keys that the spec asks for are measured together with single columns, on the same rows. So worth holds the
