@@ -85,13 +85,43 @@ func (m *Maker) loadBlock(p place, order int, b *block) error {
 
 	// Rows of the same time or group are sorted by their number, so that the order is unique.
 	if train {
-		slices.SortFunc(b.sorted, func(x, y ranked) int {
-			return cmp.Or(cmp.Compare(x.order, y.order), cmp.Compare(x.row, y.row))
-		})
+		sortRanked(b.sorted)
 	}
 
 	m.unpack(b, train)
 	return nil
+}
+
+// sortRanked sorts rows by their sort keys, and those with the same key by their number. It sorts by the four upper
+// bytes of the keys, one byte after the other from the lowest. Few random keys are alike in these, and only such rows
+// are compared.
+func sortRanked(rows []ranked) {
+	from, to := rows, make([]ranked, len(rows))
+	for shift := 32; shift < 64; shift += 8 {
+		var next [256]int // by the byte, where the next row that has it goes
+		for i := range from {
+			next[from[i].order>>shift&255]++
+		}
+		sum := 0
+		for b, n := range next {
+			next[b], sum = sum, sum+n
+		}
+		for _, r := range from {
+			at := &next[r.order>>shift&255]
+			to[*at] = r
+			*at++
+		}
+		from, to = to, from // after four bytes, from is rows again
+	}
+
+	for first, end := 0, 0; first < len(rows); first = end {
+		for end = first + 1; end < len(rows) && rows[end].order>>32 == rows[first].order>>32; {
+			end++
+		}
+		slices.SortFunc(rows[first:end], func(x, y ranked) int {
+			return cmp.Or(cmp.Compare(x.order, y.order), cmp.Compare(x.row, y.row))
+		})
+	}
 }
 
 // unpackRows is how many rows are unpacked at a time: their records stay in the cache.

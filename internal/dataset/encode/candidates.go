@@ -26,7 +26,7 @@ func (r *run) initialCandidates(ctx context.Context) []candidate {
 		dataset.Parallel(r.s.Threads, len(atoms), func(i int) {
 			alone[i] = candidate{atoms: []int{i}}
 			if ctx.Err() == nil {
-				alone[i].gain, _ = r.gainOf(alone[i].atoms)
+				alone[i].gain, _ = r.gainOf(r.cellsOf(alone[i].atoms))
 			}
 		})
 		slices.SortStableFunc(alone, func(a, b candidate) int { return cmp.Compare(b.gain, a.gain) })
@@ -101,8 +101,15 @@ func (r *run) pickBest(ctx context.Context, candidates []candidate, count int) (
 	least := leastGain * r.meanLoss()
 	dataset.Parallel(r.s.Threads, len(candidates), func(i int) {
 		if c := &candidates[i]; ctx.Err() == nil {
-			gain, deviates := r.gainOf(c.atoms)
+			cells := c.cells
+			if cells == nil {
+				cells = r.cellsOf(c.atoms)
+			}
+			gain, deviates := r.gainOf(cells)
 			c.gain, c.chance = gain, deviates < leastDeviates
+			if len(candidates) <= keptCells/len(cells) {
+				c.cells = cells
+			}
 		}
 	})
 	if ctx.Err() != nil {
@@ -229,33 +236,27 @@ func (r *run) statistics(f *fold, c codes) (rate, count []float64) {
 	n := len(r.s.Label)
 	rate, count = make([]float64, n), make([]float64, n)
 	levels := make([]sums, c.levels)
-	prior, seen := f.prior, 0.0
+	prior := f.prior
 
-	// Go through the training rows in order. levels has the rows before place next; seen is how many these are.
+	// Go through the training rows in order. levels has those before place next.
 	next := 0
 	addNext := func() {
-		if i := r.order[next]; !f.hold[i] {
-			s := &levels[c.code[i]]
-			s.n, s.y = s.n+1, s.y+float64(r.s.Label[i])
-			seen++
-		}
+		i := f.train[next]
+		s := &levels[c.code[i]]
+		s.n, s.y = s.n+1, s.y+float64(r.s.Label[i])
 		next++
 	}
-	for place, i := range r.order {
-		if f.hold[i] {
-			continue
-		}
-
+	for place, i := range f.train {
 		// next stays behind place, so that a rate never includes the row's own label. If a row is not seen, the rows
 		// between it and place are not seen either, by the order of r.order: they are of the same query, or newer.
-		for next < place && r.sees(i, r.order[next]) {
+		for next < place && r.sees(i, f.train[next]) {
 			addNext()
 		}
 		s := &levels[c.code[i]]
 		rate[i] = (s.y + priorRows*prior) / (s.n + priorRows)
-		count[i] = s.n / max(seen, 1) // a share of the rows seen, which becomes a number of rows below
+		count[i] = s.n / max(float64(next), 1) // a share of the rows seen, which becomes a number of rows below
 	}
-	for next < n {
+	for next < len(f.train) {
 		addNext()
 	}
 
@@ -268,7 +269,7 @@ func (r *run) statistics(f *fold, c codes) (rate, count []float64) {
 		} else if r.s.Time == nil {
 			count[i] = s.n - own(i)
 		} else {
-			count[i] = math.Round(count[i] * seen) // from a share of the rows seen to a number of all training rows
+			count[i] = math.Round(count[i] * float64(next)) // from a share of the rows seen to a number of rows
 		}
 	}
 
@@ -297,28 +298,31 @@ func (r *run) ownRows(c codes) func(row int) float64 {
 	return func(row int) float64 { return own[row] }
 }
 
-// gainOf divides the held-out rows into cells: ranges of a key's rate times ranges of its count. In each cell it
+// The held-out rows are divided into cells: ranges of a key's rate times ranges of its count. In each cell gainOf
 // compares the rows with the model.
 const (
 	rateCells  = 16
 	countCells = 4
-	cellPrior  = 20 // rows of average second derivative that shrink a cell's correction towards zero
+	noCell     = rateCells * countCells // of a row that proposes no keys
+
+	// cellPrior is how many rows of average second derivative shrink a cell's correction towards zero.
+	cellPrior = 20
+
+	// keptCells is the most cells of rows, of a byte each, that candidates keep from one round to the next, which only
+	// has another model.
+	keptCells = 64 << 20
 )
 
-// gainOf estimates how much a key would lower the loss of the current model. Each cell of held-out rows gets a constant
-// that corrects the model's scores in it, as a leaf of a boosted tree does. mean is the reduction of the loss per row
-// by these constants (g²/2h by second order), less what as many constants would explain by chance. deviates is how far
-// the reduction is beyond chance, in standard deviations of a normal distribution. r.slope must be up to date.
-func (r *run) gainOf(atoms []int) (mean, deviates float64) {
-	w := r.work.Get().(*scratch)
-	defer r.work.Put(w)
-	codes := r.encode(atoms, w)
-	cellOf := r.assignCells(w, codes)
-
+// gainOf estimates how much a key would lower the loss of the current model. cellOf is what cellsOf returned. Each cell
+// of held-out rows gets a constant that corrects the model's scores in it, as a leaf of a boosted tree does. mean is
+// the reduction of the loss per row by these constants (g²/2h by second order), less what as many constants would
+// explain by chance. deviates is how far the reduction is beyond chance, in standard deviations of a normal
+// distribution. r.slope must be up to date.
+func (r *run) gainOf(cellOf []uint8) (mean, deviates float64) {
 	// explained is the reduction of the loss; expected and variance describe what it would be by chance.
 	explained, expected, variance := 0.0, 0.0, 0.0
 	rows := 0
-	for _, cells := range r.sumCells(w, cellOf) { // of each fold; it reads the codes, too, which w has kept
+	for _, cells := range r.sumCells(cellOf) { // of each fold
 		held, hessian := 0, 0.0
 		for _, cell := range cells {
 			held, hessian = held+cell.n, hessian+cell.h
@@ -339,14 +343,15 @@ func (r *run) gainOf(atoms []int) (mean, deviates float64) {
 }
 
 // fewRows is a number of rows that most levels have fewer of. With a binary label such levels have few different pairs
-// of count and label sum, so assignCells remembers the cells of those pairs.
+// of count and label sum, so cellsOf remembers the cells of those pairs.
 const fewRows = 16
 
-// assignCells assigns the held-out rows of each level and fold to a cell, by the rate and the count that the level has
-// in the fold's training rows. It returns w.cells: [levels x (folds + 1)], the cell of a level in a fold. Places of
-// levels that a fold holds no rows of are not set.
-func (r *run) assignCells(w *scratch, c codes) []uint8 {
-	folds := len(r.folds)
+// cellsOf assigns the held-out rows that propose keys to cells, by the rate and the count that a row's level has in the
+// training rows of the row's fold. It returns the cells by row, noCell for other rows.
+func (r *run) cellsOf(atoms []int) []uint8 {
+	w := r.work.Get().(*scratch)
+	defer r.work.Put(w)
+	c, folds := r.encode(atoms, w), len(r.folds)
 	w.sums, w.cells = dataset.Resize(w.sums, c.levels*(folds+1)), dataset.Resize(w.cells, c.levels*(folds+1))
 
 	// Sum up the rows of each level by the fold that holds them out. Rows that no fold holds out go to the last place.
@@ -406,7 +411,15 @@ func (r *run) assignCells(w *scratch, c codes) []uint8 {
 			w.cells[at+f] = *memo - 1
 		}
 	}
-	return w.cells
+
+	out := make([]uint8, len(c.code))
+	for i, level := range c.code {
+		out[i] = noCell
+		if fold := int(r.heldOutIn[i]); fold < folds && (r.isValidation == nil || !r.isValidation[i]) {
+			out[i] = w.cells[int(level)*(folds+1)+fold]
+		}
+	}
+	return out
 }
 
 // cell sums up the slopes of the loss for some held-out rows.
@@ -418,9 +431,8 @@ type cell struct {
 	squares float64
 }
 
-// sumCells returns for each fold the sums of its cells, over the held-out rows that propose keys. cellOf is what
-// assignCells returned, and w.codes are the levels of the key.
-func (r *run) sumCells(w *scratch, cellOf []uint8) [][rateCells * countCells]cell {
+// sumCells returns for each fold the sums of its cells. cellOf is what cellsOf returned.
+func (r *run) sumCells(cellOf []uint8) [][rateCells * countCells]cell {
 	cells := make([][rateCells * countCells]cell, len(r.folds))
 	var groupSlopes [rateCells * countCells]float64 // by cell, the sum of slope.g in the current group
 	groupFold := len(r.folds)                       // the fold that holds out rows of the current group, if one does
@@ -428,8 +440,8 @@ func (r *run) sumCells(w *scratch, cellOf []uint8) [][rateCells * countCells]cel
 	// r.grouped has the rows of a group one after the other.
 	for at, row := range r.grouped {
 		i := int(row)
-		if fold := int(r.heldOutIn[i]); fold < len(r.folds) && (r.isValidation == nil || !r.isValidation[i]) {
-			number := cellOf[int(w.codes.code[i])*(len(r.folds)+1)+fold]
+		if number := cellOf[i]; number != noCell {
+			fold := int(r.heldOutIn[i])
 			c := &cells[fold][number]
 			c.n, c.g, c.h = c.n+1, c.g+r.slope[i].g, c.h+r.slope[i].h
 			if r.s.Group == nil {

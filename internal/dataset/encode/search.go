@@ -11,9 +11,9 @@ import (
 	"coppice/internal/dataset"
 )
 
-// Learner trains a small model on the rows l.Train and returns a score for every row of l: the log odds if the label is
-// binary, and otherwise the predicted label. A key is only proposed for what this model cannot explain, so that a weak
-// model leads to keys that the final model would not need.
+// Learner trains a small model on the rows l.Train and returns scores, by row, of which those of l.Held count: the log
+// odds if the label is binary, and otherwise the predicted label. A key is only proposed for what this model cannot
+// explain, so that a weak model leads to keys that the final model would not need.
 type Learner func(ctx context.Context, l *TrainingSet) (scores []float64, err error)
 
 // TrainingSet is a binned table for a Learner, which must not modify it.
@@ -22,6 +22,7 @@ type TrainingSet struct {
 	Label   []float32 // [rows]
 	Binary  bool      // labels are 0 and 1
 	Train   []uint32  // rows to learn from, ascending
+	Held    []uint32  // the other rows, ascending
 	// Group is set where the model learns to rank the rows of a query, highest label first. It gives each row's query.
 	Group []uint64
 }
@@ -171,6 +172,7 @@ type candidate struct {
 	atoms  []int
 	gain   float64 // mean reduction of the loss of a held-out row
 	chance bool    // the gain may be due to chance
+	cells  []uint8 // of cellsOf; nil if they are not kept
 }
 
 // run is the state of a search.
@@ -201,6 +203,7 @@ type fold struct {
 	hold      []bool   // by row, whether it is held out
 	prior     float64  // the mean label of the training rows
 	boundRows []uint32 // about 1,000 held-out rows, evenly spaced: enough to choose bounds of rates
+	train     []uint32 // the training rows, in the order of run.order
 
 	// columns has two columns for each key of the model: its rate and its count. A training row's statistics are made
 	// of earlier rows only, and a held-out row's of all training rows.
@@ -237,9 +240,14 @@ func newRun(s *Search) *run {
 		r.validationRows, r.isValidation = laterHalf(r.order, hold)
 	} else {
 		// The order of the table may be meaningful; that of the statistics must not be.
-		slices.SortFunc(r.order, func(a, b uint32) int {
-			return cmp.Or(cmp.Compare(s.randomPosition(a), s.randomPosition(b)), cmp.Compare(a, b))
-		})
+		sorted := make([]ranked, n)
+		for i := range sorted {
+			sorted[i] = ranked{order: s.randomPosition(uint32(i)), row: uint32(i)}
+		}
+		sortRanked(sorted)
+		for place, row := range sorted {
+			r.order[place] = row.row
+		}
 
 		// With few rows, smaller folds leave more to learn from.
 		folds := 3
@@ -272,7 +280,7 @@ func newRun(s *Search) *run {
 	return r
 }
 
-// maxBoundRows is about how many held-out rows determine the bounds between the ranges of a key's rates (assignCells).
+// maxBoundRows is about how many held-out rows determine the bounds between the ranges of a key's rates (cellsOf).
 const maxBoundRows = 1024
 
 // prepareFold computes from the hold of fold f what the statistics of every key need: the mean label of its training
@@ -287,6 +295,11 @@ func (r *run) prepareFold(f int) {
 			r.heldOutIn[i] = uint8(f)
 		} else {
 			labels += float64(r.s.Label[i])
+		}
+	}
+	for _, i := range r.order {
+		if !fold.hold[i] {
+			fold.train = append(fold.train, i)
 		}
 	}
 	fold.prior = labels / float64(max(len(fold.hold)-len(held), 1))
@@ -421,7 +434,9 @@ func (r *run) retrain(ctx context.Context, batch []candidate, last bool) error {
 			set.Group = r.s.Group
 		}
 		for i, hold := range fold.hold {
-			if !hold {
+			if hold {
+				set.Held = append(set.Held, uint32(i))
+			} else {
 				set.Train = append(set.Train, uint32(i))
 			}
 		}
@@ -432,10 +447,8 @@ func (r *run) retrain(ctx context.Context, batch []candidate, last bool) error {
 		}
 
 		// Score the held-out rows. The losses are then computed anew, of all folds trained so far.
-		for i, hold := range fold.hold {
-			if hold {
-				r.score[i] = scores[i]
-			}
+		for _, i := range set.Held {
+			r.score[i] = scores[i]
 		}
 		r.scoreHeldOut()
 
@@ -521,7 +534,7 @@ func (s *Search) Worth(ctx context.Context, keys [][]int) []float64 {
 	out := make([]float64, len(keys))
 	dataset.Parallel(s.Threads, len(out), func(i int) {
 		if ctx.Err() == nil {
-			gain, _ := r.gainOf(keys[i]) // below 0 if the key explains less than chance would
+			gain, _ := r.gainOf(r.cellsOf(keys[i])) // below 0 if the key explains less than chance would
 			out[i] = max(0, gain/r.meanLoss())
 		}
 	})

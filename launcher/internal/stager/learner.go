@@ -30,8 +30,8 @@ func compareOrders(label []float32, group []uint64, fresh, old []float64) (gain 
 }
 
 // learner is the encode.Learner of staging: it trains a small model on the training rows of l and returns its
-// predictions for all rows. With groups the model ranks their rows; otherwise its objective is binary or regression, as
-// l.Binary says.
+// predictions, by row, which are 0 for the training rows. With groups the model ranks their rows; otherwise its
+// objective is binary or regression, as l.Binary says.
 func (s *Stager) learner(ctx context.Context, l *encode.TrainingSet) ([]float64, error) {
 	// Bring the columns into the form that gbt takes: by column, and row by row. Numeric bins get some ascending
 	// bounds, since only their order matters.
@@ -63,12 +63,16 @@ func (s *Stager) learner(ctx context.Context, l *encode.TrainingSet) ([]float64,
 		p.Objective = "regression"
 	}
 
-	// Learn from the training rows, and predict all rows.
-	all := *d // without a Subset, so that all rows are predicted
-	d.Subset = l.Train
+	held := *d
+	d.Subset, held.Subset = l.Train, l.Held
 	r, err := gbt.Train(ctx, d, p, gbt.Options{Threads: s.threads()})
 	if err != nil {
 		return nil, err
 	}
-	return r.Model.PredictBinned(&all, s.threads())
+	of, err := r.Model.PredictBinned(&held, s.threads())
+	scores := make([]float64, d.Rows)
+	for at := range of {
+		scores[l.Held[at]] = of[at]
+	}
+	return scores, err
 }
