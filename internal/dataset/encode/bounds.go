@@ -28,8 +28,9 @@ func (m *Maker) planFeatures() error {
 		if err != nil {
 			return err
 		}
+		w := &scratch{}
 		for k := range m.c.Keys { // a key falls back to an earlier one
-			rates[k] = m.sampleRates(k, rows, rates)
+			rates[k] = m.sampleRates(k, rows, rates, w)
 		}
 	}
 
@@ -152,19 +153,17 @@ func (s *sample) takeRows() ([]sampled, error) {
 const frequent = 8
 
 // sampleRates simulates the rate of key k for each sampled row, for planFeatures. rates holds the simulated rates of
-// the earlier keys, to which k may fall back.
-func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64) []float64 {
+// the earlier keys, to which k may fall back. w is memory.
+func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64, w *scratch) []float64 {
 	// Sum up the sample by level.
-	seen, at := newTable(len(rows)), make([]int32, len(rows))
+	w.hashes = dataset.Resize(w.hashes, len(rows))
 	for i := range rows {
-		level := rows[i].levels[k]
-		slot, free := seen.findSlot(level)
-		if slot == absent {
-			seen.add(level, free) // newTable has made room for all rows
-			slot = free
-		}
-		at[i] = slot
-		seen.slots[slot].addRow(m.c.Keys[k].target(rows[i].label), rows[i].weight)
+		w.hashes[i] = rows[i].levels[k]
+	}
+	codes := w.numberLevels()
+	seen := make([]slot, codes.levels)
+	for i, level := range codes.code {
+		seen[level].addRow(m.c.Keys[k].target(rows[i].label), rows[i].weight)
 	}
 	whole := len(rows) == m.c.Rows[0]
 	counted := m.levels[k].countedRows()
@@ -172,7 +171,7 @@ func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64) []float64 
 	out := make([]float64, len(rows))
 	table := dataset.LevelTable{Strength: m.c.Keys[k].Strength}
 	for i := range rows {
-		s := seen.slots[at[i]]
+		s := seen[codes.code[i]]
 		hash := Mix(rows[i].hash + uint64(k)) // other random bits for each key
 
 		// Of a rare level the sample has only a few of its rows, and so a rate that is too extreme. Use a random level

@@ -16,6 +16,9 @@ const segmentRows = 1 << 17
 // rowNumberBytes begin a spooled record: the row's number in its segment. Its bins follow, feature by feature.
 const rowNumberBytes = 4
 
+// tileRecords is how many records are made or read for all features before the next ones are.
+const tileRecords = 256
+
 // divideIntoSegments divides the rows of all copies of train into segments, and makes the spool that collects their
 // bins by segment. It does nothing if the rows arrived in the order of their times: then processRows writes bins at
 // once.
@@ -38,32 +41,34 @@ func (m *Maker) divideIntoSegments() {
 // the row's segment.
 func (f *filler) spoolBins() error {
 	m, rows := f.m, f.asked.row
-	width, offset := m.bins.width, rowNumberBytes
+	width := m.bins.width
 	f.records = dataset.Resize(f.records, len(rows)*width)
 	firstOfCopy := f.copy * m.c.Rows[0]
 
-	// A record begins with the row's number in its segment.
-	for i, row := range rows {
-		binary.LittleEndian.PutUint32(f.records[i*width:], uint32((firstOfCopy+int(row))%segmentRows))
-	}
-
-	// The features follow. A count of all rows of train is not known yet: in its place come the number of the level
-	// and, with groups, how many rows of the row's group have the level (binBytes).
-	for j := range m.features {
-		to := f.records[offset:]
-		if k := m.features[j].Key; m.binBytes(j) > 1 {
-			for i, number := range f.numbers[k][:len(rows)] {
-				binary.LittleEndian.PutUint32(to[i*width:], number)
-				if m.layout.group >= 0 {
+	// A record begins with the row's number in its segment. The features follow. A count of all rows of train is not
+	// known yet: in its place come the number of the level and, with groups, how many rows of the row's group have the
+	// level (binBytes).
+	for from := 0; from < len(rows); from += tileRecords {
+		end, offset := min(from+tileRecords, len(rows)), rowNumberBytes
+		for i := from; i < end; i++ {
+			binary.LittleEndian.PutUint32(f.records[i*width:], uint32((firstOfCopy+int(rows[i]))%segmentRows))
+		}
+		for j := range m.features {
+			to := f.records[offset:]
+			bytes, k := m.binBytes(j), m.features[j].Key
+			for i := from; i < end; i++ {
+				switch {
+				case bytes == 1:
+					to[i*width] = f.out[j][i]
+				case bytes > 4:
 					binary.LittleEndian.PutUint32(to[i*width+4:], f.groupRows[k][i])
+					fallthrough
+				default:
+					binary.LittleEndian.PutUint32(to[i*width:], f.numbers[k][i])
 				}
 			}
-		} else {
-			for i, bin := range f.out[j][:len(rows)] {
-				to[i*width] = bin
-			}
+			offset += bytes
 		}
-		offset += m.binBytes(j)
 	}
 
 	// The order of the statistics mixes the segments, so each record goes to the pile of its own.
@@ -194,27 +199,27 @@ func (m *Maker) writeSegments(ctx context.Context, write writeFunc) error {
 }
 
 // unpackBins reads the records of a segment, which are in any order, into columns: [features][rows of the segment]. A
-// count over all rows of train becomes a bin only here.
+// count over all rows of train becomes a bin only here. It goes through tileRecords at a time, which stay in the cache
+// for all features.
 func (m *Maker) unpackBins(records []byte, columns [][]uint8) {
-	dataset.Parallel(m.c.Threads, len(columns), func(i int) {
+	size := tileRecords * m.bins.width
+	dataset.Parallel(m.c.Threads, (len(records)+size-1)/size, func(tile int) {
+		part := records[tile*size : min((tile+1)*size, len(records))]
 		offset := rowNumberBytes
-		for j := range i {
-			offset += m.binBytes(j)
-		}
-
-		column := columns[i]
-		bytes, groupRows := m.binBytes(i), uint32(1)
-
-		for at := 0; at < len(records); at += m.bins.width {
-			row := binary.LittleEndian.Uint32(records[at:])
-			if bytes > 1 {
-				if bytes > 4 {
-					groupRows = binary.LittleEndian.Uint32(records[at+offset+4:])
+		for i, column := range columns {
+			bytes, groupRows := m.binBytes(i), uint32(1)
+			for at := 0; at < len(part); at += m.bins.width {
+				row := binary.LittleEndian.Uint32(part[at:])
+				if bytes > 1 {
+					if bytes > 4 {
+						groupRows = binary.LittleEndian.Uint32(part[at+offset+4:])
+					}
+					column[row] = m.countBin(i, 0, binary.LittleEndian.Uint32(part[at+offset:]), groupRows)
+				} else {
+					column[row] = part[at+offset]
 				}
-				column[row] = m.countBin(i, 0, binary.LittleEndian.Uint32(records[at+offset:]), groupRows)
-			} else {
-				column[row] = records[at+offset]
 			}
+			offset += bytes
 		}
 	})
 }
