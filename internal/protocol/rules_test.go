@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"coppice/internal/must"
 )
 
 // TestAgeIsTheStores: a sweep's age is taken by the store's clock, so that wrong clocks of other machines end none
@@ -33,9 +35,7 @@ func TestAgeIsTheStores(t *testing.T) {
 	} {
 		a := Age{Planned: epoch, Latest: epoch.Add(tc.lasted), Watched: tc.watched, Created: epoch.Add(tc.launcher),
 			Now: epoch.Add(tc.lasted + tc.watched + tc.aggregator)}
-		if got := a.Reached(limit); got != tc.reached {
-			t.Errorf("%s: reached the limit %t, want %t", tc.name, got, tc.reached)
-		}
+		must.Equal(t, a.Reached(limit), tc.reached, "%s: reached the limit", tc.name)
 	}
 
 	late := Age{Planned: epoch, Latest: epoch, Created: epoch, Now: epoch.Add(limit + ClocksApart)}

@@ -364,9 +364,7 @@ func TestMoves(t *testing.T) {
 		}
 		return text
 	}
-	if got, want := moves(), "5 4 3 2 1 "; got != want {
-		t.Errorf("moves: got %q, want %q", got, want)
-	}
+	must.Equal(t, moves(), "5 4 3 2 1 ", "moves")
 	// Damage accumulates: each object stays damaged in the cases after it. So the first two errors of the last case are
 	// those of the alias and of move 5.
 	for _, c := range []struct{ object, want string }{
@@ -375,8 +373,6 @@ func TestMoves(t *testing.T) {
 		{"aliases/champion.json", "? ? 4 ? 2 1 "},
 	} {
 		must.Get(s.Put(t.Context(), "registry/ctr/"+c.object, blob.Any, strings.NewReader("{")))(t)
-		if got := moves(); got != c.want {
-			t.Errorf("moves with a damaged %s: got %q, want %q", c.object, got, c.want)
-		}
+		must.Equal(t, moves(), c.want, "moves with a damaged %s", c.object)
 	}
 }

@@ -20,14 +20,15 @@ import (
 // can be used.
 func TestGateIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct{ gate, want string }{
-		"margin and gain":   {"gate: {min_gain: 0.1, margin: 0.1}", "not both"},
-		"negative margin":   {"gate: {margin: -1}", "margin is -1: use a number above 0"},
-		"promote":           {"gate: {promote: hand}", `promote is "hand": use auto, by-hand, never`},
-		"regret":            {"gate: {on_regret: undo}", `on_regret is "undo": use rollback, tell`},
-		"confidence":        {"gate: {confidence: 95}", "confidence is 95: use 0.6 to 0.9999"},
-		"share":             {"gate: {max_share: 1.5}", "max_share is 1.5: use a share"},
-		"no share":          {"gate: {max_share: 0}", "max_share is 0: use a share"},
-		"nights":            {"gate: {reference: 99}", "reference is 99: use the number of earlier nights, 0 (none) to 30"},
+		"margin and gain": {"gate: {min_gain: 0.1, margin: 0.1}", "not both"},
+		"negative margin": {"gate: {margin: -1}", "margin is -1: use a number above 0"},
+		"promote":         {"gate: {promote: hand}", `promote is "hand": use auto, by-hand, never`},
+		"regret":          {"gate: {on_regret: undo}", `on_regret is "undo": use rollback, tell`},
+		"confidence":      {"gate: {confidence: 95}", "confidence is 95: use 0.6 to 0.9999"},
+		"share":           {"gate: {max_share: 1.5}", "max_share is 1.5: use a share"},
+		"no share":        {"gate: {max_share: 0}", "max_share is 0: use a share"},
+		"nights": {"gate: {reference: 99}",
+			"reference is 99: use the number of earlier nights, 0 (none) to 30"},
 		"old nights":        {"gate: {reference: {nights: 3}}", "expected a whole number"},
 		"one bound":         {"gate: {calibration: {ratio: [0.5]}}", "give [low, high]"},
 		"bounds about face": {"gate: {calibration: {ratio: [1.5, 2]}}", "give [low, high] with 0 < low < 1 < high"},
@@ -108,10 +109,8 @@ func TestCaution(t *testing.T) {
 			Reason: "better", Checks: []sweep.GateCheck{{Name: "tonight", Passed: true, Value: 3, Low: 2, High: 4},
 				{Name: "calibration", Passed: true, Value: tc.value, Low: tc.low, High: tc.high},
 				{Name: "calibration", Passed: true, Value: 2, Low: 1.9, High: 2.1}}}}
-		if got := c.Why(); got != tc.want {
-			t.Errorf("promoted %t with a ratio of %v (%v to %v): %q, want %q", tc.promoted, tc.value, tc.low, tc.high,
-				got, tc.want)
-		}
+		must.Equal(t, c.Why(), tc.want, "promoted %t with a ratio of %v (%v to %v)", tc.promoted, tc.value, tc.low,
+			tc.high)
 		facts := strings.Join(c.Facts("", time.Time{}), " ")
 		if want := strings.ToUpper(tc.want[:1]) + tc.want[1:] + "."; facts != want {
 			t.Errorf("the facts are %q, want %q", facts, want)
@@ -140,9 +139,7 @@ func TestWhyItIsHeldBack(t *testing.T) {
 		tc.tonight.Name = cmp.Or(tc.tonight.Name, "tonight")
 		c := &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Gate: &sweep.GateDecision{Champion: 9, Verdict: tc.verdict,
 			Metric: "log_loss", Reason: "long", Checks: []sweep.GateCheck{tc.tonight}}}
-		if got := c.Why(); got != tc.want {
-			t.Errorf("%+v with verdict %q: got %q, want %q", tc.tonight, tc.verdict, got, tc.want)
-		}
+		must.Equal(t, c.Why(), tc.want, "%+v with verdict %q", tc.tonight, tc.verdict)
 	}
 }
 
@@ -173,9 +170,7 @@ func TestWhyItIsLive(t *testing.T) {
 		tc.tonight.Name, tc.ratio.Name = "tonight", "calibration"
 		c := &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Gate: &sweep.GateDecision{Promoted: true, Champion: 8,
 			Metric: "log_loss", Reason: "long", Checks: []sweep.GateCheck{tc.tonight, tc.ratio}}}
-		if got := c.Why(); got != tc.want {
-			t.Errorf("%+v and %+v: got %q, want %q", tc.tonight, tc.ratio, got, tc.want)
-		}
+		must.Equal(t, c.Why(), tc.want, "%+v and %+v", tc.tonight, tc.ratio)
 	}
 }
 
@@ -426,9 +421,7 @@ func TestStopBoundsTheTrials(t *testing.T) {
 			t.Errorf("1000 trials with rule %s: got error %v, want none", rule, err)
 		}
 		want := "sweep.yaml:5:9: trials is 1001: with search.stop a sweep has at most 1000"
-		if err := parse("1001", stop); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("1001 trials with rule %s: got error %v, want one with %q", rule, err, want)
-		}
+		must.Say(t, fmt.Sprintf("1001 trials with rule %s", rule), parse("1001", stop), want)
 	}
 
 	if err := parse("10000", ""); err != nil {

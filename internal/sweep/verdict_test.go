@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -128,9 +129,7 @@ func TestTodoOfAConclusion(t *testing.T) {
 	} {
 		c := &sweep.Conclusion{Sweep: "n-7", Outcome: sweep.OutcomeWinner, Model: "ads", Version: 7, Gate: &tc.gate,
 			Standing: tc.standing}
-		if got := c.Todo("d@1", tc.live).String(); got != tc.want {
-			t.Errorf("%s: got %q, expected %q", name, got, tc.want)
-		}
+		must.Equal(t, c.Todo("d@1", tc.live).String(), tc.want, "%s", name)
 	}
 }
 
@@ -148,17 +147,13 @@ func TestScore(t *testing.T) {
 		{812.34, 12.34, "812 ± 12"}, {2, 0, "2"}, {-0.00000001, 0, "-1e-08"},
 		{0.3, math.NaN(), "0.3"}, {9999.7, 0, "10000"},
 		{math.NaN(), 0.1, "NaN"}, {0.25, math.Inf(1), "0.25"}} {
-		if got := sweep.Score(tc.v, tc.se); got != tc.want {
-			t.Errorf("%v with an error of %v is %s, want %s", tc.v, tc.se, got, tc.want)
-		}
+		must.Equal(t, sweep.Score(tc.v, tc.se), tc.want, "%v with an error of %v", tc.v, tc.se)
 	}
 	for v, want := range map[float64]string{0.2417: "24 %", 0.0124: "1.2 %", 0.0996: "10 %", 1.034: "103 %", 0: "0 %",
 		0.0000001: "<0.001 %", -0.0000001: ">-0.001 %", 0.00012345: "0.012 %", -0.5062: "-51 %", 1: "100 %",
 		0.996: "99.6 %", 0.9996: "99.96 %", 0.99999: "99.999 %", 0.9999999: "99.99999 %", -0.996: "-99.6 %",
 		-0.9999999: "-99.99999 %", 1.004: "100 %"} {
-		if got := sweep.Percent(v); got != want {
-			t.Errorf("a share of %v is %s, want %s", v, got, want)
-		}
+		must.Equal(t, sweep.Percent(v), want, "a share of %v", v)
 	}
 	for _, tc := range []struct {
 		share, limit float64
@@ -167,9 +162,7 @@ func TestScore(t *testing.T) {
 		{0.95, 0.9, "95 % of 90 %"}, {0.9, 0.9, "90 % of 90 %"}, {0.90004, 0.9, "90.004 % of 90 %"},
 		{0.2504, 0.25, "25.04 % of 25 %"}, {0.9999999999, 1, "99.99999999 % of 100 %"}} {
 		share, limit := sweep.PercentBeside(tc.share, tc.limit)
-		if got := share + " of " + limit; got != tc.want {
-			t.Errorf("%v beside %v is %s, expected %s", tc.share, tc.limit, got, tc.want)
-		}
+		must.Equal(t, share+" of "+limit, tc.want, "%v beside %v", tc.share, tc.limit)
 	}
 
 	w := &sweep.Within{Metric: "auc", Low: 0.5 - 0.0196, High: 0.5 + 0.0196}

@@ -418,9 +418,7 @@ func TestCommandsAreToldAsTheyAreTyped(t *testing.T) {
 		"launcher": "coppice", "bin/launcher": "bin/launcher", "./venv/bin/coppice": "./venv/bin/coppice",
 		"/usr/local/bin/launcher": "coppice", "my programs/launcher": "coppice", "a`b`/launcher": "coppice",
 	} {
-		if got := typed(called, "coppice"); got != want {
-			t.Errorf("called as %q, commands are typed as %q; want %q", called, got, want)
-		}
+		must.Equal(t, typed(called, "coppice"), want, "called as %q, commands are typed as", called)
 	}
 
 	for _, c := range []struct{ args, text, want string }{

@@ -148,9 +148,7 @@ func TestRewrite(t *testing.T) {
 		"/srv/mnt/ssd x/mnt/ssd":   "/srv/mnt/ssd x/mnt/ssd",
 		`{"dir":"/mnt/ssd","n":1}`: `{"dir":"/data/vm/ssd","n":1}`,
 	} {
-		if got := rewrite(text, mounts); got != want {
-			t.Errorf("%q became %q, want %q", text, got, want)
-		}
+		must.Equal(t, rewrite(text, mounts), want, "%q", text)
 	}
 }
 

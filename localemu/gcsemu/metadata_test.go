@@ -142,9 +142,7 @@ func TestLayouts(t *testing.T) {
 		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		s, err := Start(l, Options{Dir: dir, Version: "v2"})
 		if c.want != "" {
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s: got %v, expected %q", name, err, c.want)
-			}
+			must.Say(t, name, err, c.want)
 			// Another number is a conflict. A file that cannot be read is not, and is named by the error.
 			if after := files(t, dir); after != before ||
 				problem.Is(err, problem.Conflict) == strings.HasPrefix(c.want, ".format:") {

@@ -166,9 +166,7 @@ func TestTheFinalModelsEncodingIsChecked(t *testing.T) {
 	f.encoding.Features = slices.Clone(f.encoding.Features)
 	slices.Reverse(f.encoding.Features)
 	err := f.compareWithWinner(judged, h, &sweep.FinalModel{})
-	if err == nil || !strings.Contains(err.Error(), "on raw test rows with statistics over all rows") {
-		t.Errorf("with columns in another order: %v; expected to be told of the loss on raw test rows", err)
-	}
+	must.Say(t, "with columns in another order", err, "on raw test rows with statistics over all rows")
 }
 
 // TestTheFinalModelOfARegression: the final model of a regression is registered if its squared error on test is no
@@ -388,9 +386,8 @@ func TestWhatAFinalModelNeedNotAgreeWith(t *testing.T) {
 		"a metric without a base":  {two, "r2", 1, []float64{3, 3, 3, 3}, false},
 		"a metric that nobody has": {two, "x", 1, []float64{3, 3, 3, 3}, false},
 	} {
-		if got := losesToBaseRate(tc.h, tc.metric, tc.outputs, tc.judged); got != tc.want {
-			t.Errorf("%s: it loses to the base rate %t, expected %t", name, got, tc.want)
-		}
+		must.Equal(t, losesToBaseRate(tc.h, tc.metric, tc.outputs, tc.judged), tc.want, "%s: it loses to the base rate",
+			name)
 	}
 	for says, r := range map[string]sweep.FinalModel{
 		"predicts no better than a constant":     {Correlation: 0},

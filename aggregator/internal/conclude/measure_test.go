@@ -104,9 +104,7 @@ func TestOpenSweepsAreMeasured(t *testing.T) {
 // every 77th of 50,000, so that about 15 million trees are visited.
 func TestLeavesScoresEveryNthRow(t *testing.T) {
 	for _, tc := range []struct{ rows, trees, want int }{{25_000, 500, 1}, {50_000, 23_000, 77}, {0, 23_000, 1}} {
-		if got := everyNth(tc.rows, tc.trees); got != tc.want {
-			t.Errorf("everyNth(%d, %d) = %d, want %d", tc.rows, tc.trees, got, tc.want)
-		}
+		must.Equal(t, everyNth(tc.rows, tc.trees), tc.want, "everyNth(%d, %d)", tc.rows, tc.trees)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/nights"
 )
 
@@ -40,8 +41,6 @@ func TestUnseenByPrints(t *testing.T) {
 		"rows that are all alike": {night("a", 2000, 0, 3, "site"), night("b", 2000, 0, 3, "site"), false},
 		"none kept":               {of(0, 0), night("b", 2000, 5000, 1<<30, "site"), false},
 	} {
-		if got := tc.test.unseenBy(tc.model); got != tc.want {
-			t.Errorf("%s: the test rows are unseen: got %t, want %t", name, got, tc.want)
-		}
+		must.Equal(t, tc.test.unseenBy(tc.model), tc.want, "%s: the test rows are unseen", name)
 	}
 }

@@ -69,9 +69,7 @@ func TestUnseenBy(t *testing.T) {
 		"trained on valid, too":         {of("a", byTime(7, 9), nil), refit, false},
 		"windows by time, test within":  {of("a", byTime(1, 3), nil), of("b", byTime(8, 10), nil), false},
 	} {
-		if got := tc.test.unseenBy(tc.model); got != tc.want {
-			t.Errorf("%s: the test rows are unseen: got %t, want %t", name, got, tc.want)
-		}
+		must.Equal(t, tc.test.unseenBy(tc.model), tc.want, "%s: the test rows are unseen", name)
 	}
 }
 
@@ -110,9 +108,7 @@ func TestRowsCountOnce(t *testing.T) {
 		"another column":            {window("a", 180, 99, "day", 0), newer, false},
 		"split at random":           {random, newer, false},
 	} {
-		if got := tc.old.sharesTestRows(tc.newer); got != tc.want {
-			t.Errorf("%s: the same test rows: got %t, want %t", name, got, tc.want)
-		}
+		must.Equal(t, tc.old.sharesTestRows(tc.newer), tc.want, "%s: the same test rows", name)
 	}
 
 	table := clicks(2000, 5)

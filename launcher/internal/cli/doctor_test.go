@@ -201,9 +201,7 @@ func TestTakesLocal(t *testing.T) {
 	} {
 		w := &Setup{World: program.World{Env: envconfig.MapLookuper(tc.env)}, local: tc.local,
 			Local: func(string, []string) error { return nil }}
-		if got := w.takesLocal(); got != tc.want {
-			t.Errorf("%s: continues in %q, want %q", name, got, tc.want)
-		}
+		must.Equal(t, w.takesLocal(), tc.want, "%s: continues in", name)
 	}
 }
 
@@ -242,9 +240,7 @@ func TestWithoutACloudItsVariablesAreNamed(t *testing.T) {
 			cmd.SetArgs([]string{"t.csv", "--label", "y", "--where", "batch", "--name", "t"})
 			run = cmd.ExecuteContext
 		}
-		if err := run(t.Context()); err == nil || !strings.Contains(err.Error(), "COPPICE_PROJECT") {
-			t.Errorf("%s without a cloud: %v, want that COPPICE_PROJECT is named", name, err)
-		}
+		must.Say(t, name+" without a cloud", run(t.Context()), "COPPICE_PROJECT")
 	}
 }
 

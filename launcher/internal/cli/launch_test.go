@@ -419,9 +419,7 @@ func TestTwoPeopleAtOnce(t *testing.T) {
 				if first == "cancel" || second == "cancel" {
 					want = "cancelled"
 				}
-				if got := w.stateOf(t, cloud); got != want {
-					t.Errorf("%s: the sweep is %s, expected %s", what, got, want)
-				}
+				must.Equal(t, w.stateOf(t, cloud), want, "%s: the sweep", what)
 			}
 		}
 	}

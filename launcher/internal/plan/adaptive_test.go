@@ -109,9 +109,7 @@ func TestOtherMethods(t *testing.T) {
 	for method, want := range map[string]string{"gp": "fixed 2, gp 18", "halton": "fixed 2, halton 18",
 		"random": "fixed 2, random 18"} {
 		p := built(t, learner(t, "method: auto", "method: "+method), manifest(all...))
-		if got := sources(p); got != want {
-			t.Errorf("%s: trials are from %s, want %s", method, got, want)
-		}
+		must.Equal(t, sources(p), want, "%s: trials are from", method)
 		if listed := method == "halton" || method == "random"; p.Open() == listed {
 			t.Errorf("%s: open %t; want open trials only where results are looked at", method, p.Open())
 		}

@@ -350,9 +350,7 @@ func TestBagByDefault(t *testing.T) {
 			tc.lines), tc.m)
 		switch {
 		case tc.refused != "":
-			if err == nil || !strings.Contains(err.Error(), tc.refused) {
-				t.Errorf("%s: got error %v, want %q", tc.lines, err, tc.refused)
-			}
+			must.Say(t, tc.lines, err, tc.refused)
 		case err != nil:
 			t.Errorf("%s%s: got error %v; want none", tc.lines, tc.require, err)
 		case p.Spec.Bag() != tc.bag || strings.Contains(strings.Join(p.Notes, "\n"), "ensemble: ") != (tc.bag > 1):

@@ -20,9 +20,7 @@ func TestSpecsInLightGBMsWords(t *testing.T) {
 		"search: {constraints: [\"max_leafs <= 31\"]}": "unknown name \"max_leafs\"",
 	} {
 		_, err := sweep.ParseSpec("sweep.yaml", []byte(spec+text), Vocabulary())
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, expected %s", text, err, want)
-		}
+		must.Say(t, text, err, want)
 	}
 
 	s := must.Get(sweep.ParseSpec("sweep.yaml",

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset/cell"
+	"coppice/internal/must"
 )
 
 // TestRowsOfTheTraining: in the rows of the training no id is unseen, and those that would be unseen elsewhere are
@@ -47,8 +48,6 @@ func TestNamesOfOutputs(t *testing.T) {
 		{"in/*", "in/İzmir.CSV.gz", "out/İzmir.csv"}, // İ has two bytes, and in lower case one
 	} {
 		q := Bucket{Pattern: tc.pattern, Prefix: "out/"}
-		if got := q.outputName(tc.name); got != tc.want {
-			t.Errorf("%s, which matches %s: the output is %s, want %s", tc.name, tc.pattern, got, tc.want)
-		}
+		must.Equal(t, q.outputName(tc.name), tc.want, "%s, which matches %s: the output", tc.name, tc.pattern)
 	}
 }

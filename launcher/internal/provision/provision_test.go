@@ -322,9 +322,7 @@ func TestMachinesOfAJob(t *testing.T) {
 		"4 of 4": {0, engine.JobStatus{State: engine.Running, Began: true, Lacks: quota}},
 	} {
 		c.s.Created = at
-		if got := describeMachines(p, c.job, c.s).String(); got != want {
-			t.Errorf("machines: %s\nwant %s", got, want)
-		}
+		must.Equal(t, describeMachines(p, c.job, c.s).String(), want, "machines")
 	}
 	want := `"machines":{"running":0,"planned":2,"since":"2026-11-21T03:00:00Z","why":"no room","next":"On"}`
 	if text := must.Get(json.Marshal(SweepJob{Machines: &Machines{Planned: 2, Since: at, Why: "no room",

@@ -9,6 +9,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/page"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
@@ -139,9 +140,7 @@ func TestWithoutFeatures(t *testing.T) {
 				t.Errorf("got %s\nwant %s", out.String(), want)
 			}
 		}
-		if got := f.WithoutFeatures(); got != want {
-			t.Errorf("%s of %v without features: got %q, want %q", by, f.Test[by], got, want)
-		}
+		must.Equal(t, f.WithoutFeatures(), want, "%s of %v without features", by, f.Test[by])
 	}
 }
 

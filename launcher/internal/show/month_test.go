@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/page"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
@@ -48,8 +49,6 @@ func TestScoresIn80Columns(t *testing.T) {
 		t.Errorf("got\n%s\nwant the score with its error", out.String())
 	}
 	for by, want := range map[string]string{"auc": "auc 0.7", "": "log_loss 0.1", "of_another_build": "log_loss 0.1"} {
-		if got := Score(map[string]float64{"auc": 0.7, "log_loss": 0.1}, by, 0); got != want {
-			t.Errorf("chosen by %q: got %q, want %q", by, got, want)
-		}
+		must.Equal(t, Score(map[string]float64{"auc": 0.7, "log_loss": 0.1}, by, 0), want, "chosen by %q", by)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/engine"
+	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
@@ -87,9 +88,8 @@ func TestLeft(t *testing.T) {
 		{30, 0, 0, "about 30 s, ends about 03:10 UTC"},
 		{86400, 0, 0, "about 24 h, ends about 2026-11-23 03:10 UTC"},
 	} {
-		if got := Left(sweepview.Snapshot{Left: tc.left, LeftLow: tc.low, LeftHigh: tc.high}, now); got != tc.want {
-			t.Errorf("%v s left: got %q, want %q", tc.left, got, tc.want)
-		}
+		must.Equal(t, Left(sweepview.Snapshot{Left: tc.left, LeftLow: tc.low, LeftHigh: tc.high}, now), tc.want,
+			"%v s left", tc.left)
 	}
 }
 

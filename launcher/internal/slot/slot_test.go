@@ -218,9 +218,7 @@ func TestSameSpec(t *testing.T) {
 		"other rungs without warm start": {spec("", 3, 5, 11, 33), spec("", 3, 5, 12, 37), false},
 		"on demand from now on":          {spot(true), spot(false), false},
 	} {
-		if got := sameSpec(tc.a, tc.b); got != tc.want {
-			t.Errorf("%s: the same spec %t, want %t", name, got, tc.want)
-		}
+		must.Equal(t, sameSpec(tc.a, tc.b), tc.want, "%s: the same spec", name)
 	}
 	if got := before.Search.Stop.Rungs; !slices.Equal(got, []int{11, 33}) {
 		t.Errorf("after it was compared the spec has the rungs %v, want [11 33]", got)

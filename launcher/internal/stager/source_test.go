@@ -156,9 +156,7 @@ func TestSourceSpecs(t *testing.T) {
 		`""`:              "d.yaml:2:9",
 	} {
 		_, err := dataset.ParseSpec("d.yaml", []byte("name: a\nsource: "+source+"\nlabel: y\n"))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("source: %s: %v, expected %q", source, err, want)
-		}
+		must.Say(t, fmt.Sprintf("source: %s", source), err, want)
 	}
 }
 

@@ -16,9 +16,7 @@ func TestCommandsAreToldAsTheyAreTyped(t *testing.T) {
 	for called, want := range map[string]string{"/bin/localemu": text, "venv/bin/coppice": "coppice localemu exec -- " +
 		"coppice sweep sweep.yaml; coppice localemu up; the launcher next to it"} {
 		s := State{All: true, Called: called}
-		if got := s.typedCommands().Replace(text); got != want {
-			t.Errorf("called as %s it says %q, expected %q", called, got, want)
-		}
+		must.Equal(t, s.typedCommands().Replace(text), want, "called as %s it says", called)
 	}
 }
 

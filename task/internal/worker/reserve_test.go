@@ -135,9 +135,7 @@ func TestAPausedTrialEndsWithTheRest(t *testing.T) {
 	must.Do(t, worker.endOthers(t.Context(), protocol.Finish{Late: true}, "no time"))
 	list := must.Get(trials.List(t.Context()))(t)
 	for trial, want := range []bool{true, false, true, true, false} {
-		if got := list.Trials[trial].Ended; got != want {
-			t.Errorf("trial %d has ended: %t, want %t", trial, got, want)
-		}
+		must.Equal(t, list.Trials[trial].Ended, want, "trial %d has ended", trial)
 	}
 	if r := w.result(t, 2); r.Untrained() || r.Score != .7 || r.TreesGrown != 3 || r.Reason != "no time" {
 		t.Errorf("the paused trial: %+v; want it stopped at 3 trees with its score", r)

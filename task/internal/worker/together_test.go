@@ -137,9 +137,7 @@ func TestWhoHasRoom(t *testing.T) {
 		for name, data := range tc.objects {
 			must.Get(blob.Create(t.Context(), store, folder+"epochs/0000000"+name, []byte(data)))(t)
 		}
-		if got := k.hasRoom(t.Context(), 2, 0); got != tc.want {
-			t.Errorf("%s, with the objects %v: room: %t, want %t", tc.name, tc.objects, got, tc.want)
-		}
+		must.Equal(t, k.hasRoom(t.Context(), 2, 0), tc.want, "%s, with the objects %v: room", tc.name, tc.objects)
 	}
 }
 
