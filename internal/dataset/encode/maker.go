@@ -349,7 +349,8 @@ func (m *Maker) chooseFloor() {
 func (m *Maker) Features() []DerivedFeature { return m.features }
 
 // Tables returns the levels of all keys' tables, one table after the other and each by ascending hash, after Run. Key
-// k's table is the levels from first[k] on, count[k] in number. Levels with fewer than Floor rows are left out.
+// k's table is the levels from first[k] on, count[k] in number. Levels with fewer than Floor rows are left out. It
+// can be called once, and gives the tables' memory back.
 func (m *Maker) Tables() (levels *dataset.Levels, first, count []int) {
 	// Reserve memory for all levels, of which some may have fewer than floor rows.
 	all := 0
@@ -389,5 +390,10 @@ func (m *Maker) Tables() (levels *dataset.Levels, first, count []int) {
 		}
 	}
 
+	// Nothing is asked of the rows any more, and the final training's Maker takes as much memory again.
+	m.tables, m.counts, m.rowsOf, m.rows.piles = nil, nil, nil, nil
+	if m.bins != nil {
+		m.bins.piles = nil
+	}
 	return levels, first, count
 }
