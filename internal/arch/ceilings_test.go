@@ -33,7 +33,7 @@ var ceilings = map[string]int{
 	"internal/dataset":             4158,
 	"internal/dataset/cell":        2261,
 	"internal/dataset/datasettest": 190,
-	"internal/dataset/encode":      2685,
+	"internal/dataset/encode":      2689,
 	"internal/dataset/ingest":      5345,
 	"internal/dataset/segment":     221,
 	"internal/dataset/table":       3623,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_928
+const maxLines = 89_932
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
