@@ -93,33 +93,31 @@ func TestPlansWithFolds(t *testing.T) {
 }
 
 // TestFoldsThatLeakAreRefused: a plan whose folds evaluate a model on rows that it was trained on, or on earlier ones,
-// is refused, and so is one whose trials do not match its folds. Each case spoils a valid plan.
+// is refused, and so is one whose trials do not match its folds.
 func TestFoldsThatLeakAreRefused(t *testing.T) {
-	for name, spoil := range map[string]func(*sweep.Plan){
-		"trained on and rated":  func(p *sweep.Plan) { p.Folds.Rounds[2].Train.Folds[0] = 2 },
-		"the future":            func(p *sweep.Plan) { p.Spec.Validate = &sweep.Validate{Forward: 4} },
-		"rated on valid":        func(p *sweep.Plan) { p.Folds.Rounds[2].Rated.Split = "valid" },
-		"rated on all":          func(p *sweep.Plan) { p.Folds.Rounds[2].Rated.Folds = nil },
-		"one round":             func(p *sweep.Plan) { p.Folds.Rounds = p.Folds.Rounds[:1] },
-		"no folds":              func(p *sweep.Plan) { p.Folds = nil },
-		"nobody asked":          func(p *sweep.Plan) { p.Spec.Validate = nil },
-		"none first":            func(p *sweep.Plan) { p.Folds.First = 0 },
-		"another fold":          func(p *sweep.Plan) { p.Trials[4].Fold = 1 },
-		"another configuration": func(p *sweep.Plan) { p.Trials[4].Configuration = 2 },
-		"other parameters":      func(p *sweep.Plan) { p.Trials[4].Params = sweep.Params{"num_leaves": 3.0} },
-		"no refit":              func(p *sweep.Plan) { p.Trials = p.Trials[:12] },
-		"refit's parameters":    func(p *sweep.Plan) { p.Trials[12].Params = sweep.Params{"num_leaves": 3.0} },
-		"stops trials": func(p *sweep.Plan) {
+	leaves := sweep.Params{"num_leaves": 3.0}
+	refusedPlans(t, foldedPlan, map[string]func(*sweep.Plan){
+		"fold 3: rows of fold number 2 are trained on and rated": func(p *sweep.Plan) {
+			p.Folds.Rounds[2].Train.Folds[0] = 2
+		},
+		"fold number 3 is trained on, and fold number 0, which is earlier": func(p *sweep.Plan) {
+			p.Spec.Validate = &sweep.Validate{Forward: 4}
+		},
+		"is rated on valid [2]":          func(p *sweep.Plan) { p.Folds.Rounds[2].Rated.Split = "valid" },
+		"is rated on train []":           func(p *sweep.Plan) { p.Folds.Rounds[2].Rated.Folds = nil },
+		"1 folds, 3 of them first":       func(p *sweep.Plan) { p.Folds.Rounds = p.Folds.Rounds[:1] },
+		"but the plan has none":          func(p *sweep.Plan) { p.Folds = nil },
+		"4 folds, 3 of them first":       func(p *sweep.Plan) { p.Spec.Validate = nil }, // which nobody asked for
+		"4 folds, 0 of them first":       func(p *sweep.Plan) { p.Folds.First = 0 },
+		"4 is fold 1 of":                 func(p *sweep.Plan) { p.Trials[4].Fold = 1 },
+		"is fold 2 of configuration 2":   func(p *sweep.Plan) { p.Trials[4].Configuration = 2 },
+		"4 is fold 2 of configuration 1": func(p *sweep.Plan) { p.Trials[4].Params = leaves },
+		"12 trials of 4 folds":           func(p *sweep.Plan) { p.Trials = p.Trials[:12] }, // no refit
+		"trial 12 is fold 0":             func(p *sweep.Plan) { p.Trials[12].Params = leaves },
+		"in a sweep that stops trials": func(p *sweep.Plan) {
 			p.Spec.Search.Stop = &sweep.Stop{Rule: sweep.StopASHA, By: sweep.ByTrees, Eta: 3}
 		},
-	} {
-		p := foldedPlan()
-		spoil(p)
-		data := must.Get(json.Marshal(p))(t)
-		if _, err := sweep.DecodePlan(data); err == nil {
-			t.Errorf("%s: the plan was read; want it refused", name)
-		}
-	}
+	})
 }
 
 // openFolds returns a plan of two configurations in four folds, the second of which is open: its trials are 3 to 5 and
@@ -134,13 +132,7 @@ func openFolds() *sweep.Plan {
 // TestPlansWithOpenFolds: all folds of an open configuration are open, and are decided under the number of its first
 // fold. For display each gets what was decided. A plan in which they differ, or nothing can decide them, is refused.
 func TestPlansWithOpenFolds(t *testing.T) {
-	p := openFolds()
-	read := func(p *sweep.Plan) (*sweep.Plan, error) {
-		t.Helper()
-		data := must.Get(json.Marshal(p))(t)
-		return sweep.DecodePlan(data)
-	}
-	back := must.Get(read(p))(t)
+	back := must.Get(sweep.DecodePlan(must.Get(json.Marshal(openFolds()))(t)))(t)
 	var deciders []int
 	for n := range back.Trials {
 		deciders = append(deciders, back.Decider(n))
@@ -160,21 +152,15 @@ func TestPlansWithOpenFolds(t *testing.T) {
 		}
 	}
 
-	// What is refused.
-	for name, spoil := range map[string]func(*sweep.Plan){
-		"one fold open":     func(p *sweep.Plan) { p.Trials[1].Open, p.Trials[1].Params = true, nil },
-		"one fold listed":   func(p *sweep.Plan) { p.Trials[7].Open, p.Trials[7].Params = false, own },
-		"open and listed":   func(p *sweep.Plan) { p.Trials[7].Params = own },
-		"no base":           func(p *sweep.Plan) { p.Base = nil },
-		"no method":         func(p *sweep.Plan) { p.Spec.Search.Method = sweep.MethodHalton },
-		"the refit is open": func(p *sweep.Plan) { p.Trials[8].Open = true },
-	} {
-		p := openFolds()
-		spoil(p)
-		if _, err := read(p); err == nil {
-			t.Errorf("%s: the plan was read; want it refused", name)
-		}
-	}
+	refusedPlans(t, openFolds, map[string]func(*sweep.Plan){
+		// One fold of a listed configuration is open, or one of an open configuration is listed.
+		"trial 1 is fold 2":             func(p *sweep.Plan) { p.Trials[1].Open, p.Trials[1].Params = true, nil },
+		"trial 7 is fold 4":             func(p *sweep.Plan) { p.Trials[7].Open, p.Trials[7].Params = false, own },
+		"is open and has parameters":    func(p *sweep.Plan) { p.Trials[7].Params = own },
+		"in a plan without base":        func(p *sweep.Plan) { p.Base = nil },
+		"has no method that decides it": func(p *sweep.Plan) { p.Spec.Search.Method = sweep.MethodHalton },
+		"trial 8 is fold 0":             func(p *sweep.Plan) { p.Trials[8].Open = true }, // the refit
+	})
 }
 
 // TestSeenConfigurations: a search sees a configuration with the mean of its first folds once all of these have ended.
@@ -213,11 +199,10 @@ func TestSeenConfigurations(t *testing.T) {
 	}
 
 	board := sweep.MakeBoard(p, []sweep.Result{results[3], results[7]})
-	for _, c := range board.Configurations {
-		if c.Configuration == 1 && c.Params["num_leaves"] != 9.0 {
-			t.Errorf("the open configuration's parameters are %v on the board; want those of its results, %v", c.Params,
-				own)
-		}
+	at := slices.IndexFunc(board.Configurations, func(c sweep.Rated) bool { return c.Configuration == 1 })
+	if at < 0 || board.Configurations[at].Params["num_leaves"] != 9.0 {
+		t.Errorf("the board's configurations are %+v; want the open one, 1, with the parameters of its results, %v",
+			board.Configurations, own)
 	}
 }
 
@@ -278,26 +263,20 @@ func TestBoardOfConfigurations(t *testing.T) {
 }
 
 // TestResultsOfFolds: the result of a fold is read if it has rows, a possible fold and configuration, and no model.
-// Each case spoils one of these.
+// Each case spoils one of these. The keys are parts of the errors; an empty one stands for none.
 func TestResultsOfFolds(t *testing.T) {
-	r := rate(foldedPlan(), 4, 0.5, 3, 10)
-	for name, tc := range map[string]struct {
-		spoil func(*sweep.Result)
-		fine  bool
-	}{
-		"as it is":  {func(*sweep.Result) {}, true},
-		"no rows":   {func(r *sweep.Result) { r.TrainRows = 0 }, false},
-		"fold":      {func(r *sweep.Result) { r.Fold = 11 }, false},
-		"below 0":   {func(r *sweep.Result) { r.Fold = -1 }, false},
-		"a model":   {func(r *sweep.Result) { r.Model = &sweep.Object{} }, false},
-		"no fold":   {func(r *sweep.Result) { r.Fold = 0 }, false},
-		"no number": {func(r *sweep.Result) { r.Configuration = -1 }, false},
+	for want, spoil := range map[string]func(*sweep.Result){
+		"":                                   func(*sweep.Result) {},
+		"1, 0 rows":                          func(r *sweep.Result) { r.TrainRows = 0 },
+		"fold 11 of":                         func(r *sweep.Result) { r.Fold = 11 },
+		"fold -1 of":                         func(r *sweep.Result) { r.Fold = -1 },
+		"fold 2 of configuration 1, 10 rows": func(r *sweep.Result) { r.Model = &sweep.Object{} },
+		"without a model":                    func(r *sweep.Result) { r.Fold = 0 }, // as only that of a fold may be
+		"of configuration -1":                func(r *sweep.Result) { r.Configuration = -1 },
 	} {
-		other := r
-		tc.spoil(&other)
-		data := must.Get(json.Marshal(other))(t)
-		if _, err := sweep.DecodeResult(data); (err == nil) != tc.fine {
-			t.Errorf("%s: reading the result gave %v; want it read: %t", name, err, tc.fine)
-		}
+		r := rate(foldedPlan(), 4, 0.5, 3, 10)
+		spoil(&r)
+		_, err := sweep.DecodeResult(must.Get(json.Marshal(r))(t))
+		must.Say(t, "reading the result of a fold", err, want)
 	}
 }

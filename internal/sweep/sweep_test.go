@@ -258,47 +258,53 @@ func TestPlanRoundTripAndFingerprint(t *testing.T) {
 	}
 }
 
+// refusedPlans checks that the plan that valid makes can be read, and that each change of it makes reading it an error
+// of kind damaged. The keys are parts of the errors.
+func refusedPlans(t *testing.T, valid func() *sweep.Plan, changes map[string]func(*sweep.Plan)) {
+	t.Helper()
+	must.Get(sweep.DecodePlan(must.Get(json.Marshal(valid()))(t)))(t)
+	for want, change := range changes {
+		p := valid()
+		change(p)
+		_, err := sweep.DecodePlan(must.Get(json.Marshal(p))(t))
+		must.Say(t, "reading a spoiled plan", err, want)
+		must.Equal(t, problem.Of(err), problem.Damaged, "the kind of error %v", err)
+	}
+}
+
 // TestDecodePlanRefuses: a plan that no launcher writes is an error of kind damaged when it is read. Each case spoils
 // one value of a valid plan.
 func TestDecodePlanRefuses(t *testing.T) {
-	for name, spoil := range map[string]func(*sweep.Plan){
-		"format":       func(p *sweep.Plan) { p.Format = 3 },
-		"id":           func(p *sweep.Plan) { p.Sweep = "../x" },
-		"another job":  func(p *sweep.Plan) { p.Job = "projects/p/locations/l/jobs/nightly-2" },
-		"job's folder": func(p *sweep.Plan) { p.Job = "projects/p/locations/l/jobs/" },
-		"no trials":    func(p *sweep.Plan) { p.Trials = nil },
-		"trial number": func(p *sweep.Plan) { p.Trials[2].Number = 7 },
-		"dataset":      func(p *sweep.Plan) { p.Dataset.Name = "a/../b" },
-		"version":      func(p *sweep.Plan) { p.Dataset.Version = ".." },
-		"model":        func(p *sweep.Plan) { p.Spec.Model = "" },
-		"takeover":     func(p *sweep.Plan) { p.Takeover = p.Heartbeat },
-		"split":        func(p *sweep.Plan) { p.Holdout.Test.Split = "../train" },
-		"no price":     func(p *sweep.Plan) { p.Spec.Budget = 3 },
-		"budget":       func(p *sweep.Plan) { p.Spec.Budget, p.Quote = -3, &sweep.Quote{Hourly: 1} },
-		"quote":        func(p *sweep.Plan) { p.Quote = &sweep.Quote{Hourly: -1} },
-		"machines":     func(p *sweep.Plan) { p.Quote = &sweep.Quote{VMs: -1} },
-		"endless":      func(p *sweep.Plan) { p.Quote = &sweep.Quote{Cost: sweep.Range{High: 1e300}} },
-		"endless rungs": func(p *sweep.Plan) { // 32, where there can be 31, each at least twice the one before
+	refusedPlans(t, plan, map[string]func(*sweep.Plan){
+		"format 3; this build reads 1": func(p *sweep.Plan) { p.Format = 3 },
+		`sweep id "../x"`:              func(p *sweep.Plan) { p.Sweep = "../x" },
+		`jobs/nightly-2" is not that of sweep nightly-1`: func(p *sweep.Plan) {
+			p.Job = "projects/p/locations/l/jobs/nightly-2"
+		},
+		`jobs/" is not that of sweep`:   func(p *sweep.Plan) { p.Job = "projects/p/locations/l/jobs/" },
+		"0 trials":                      func(p *sweep.Plan) { p.Trials = nil },
+		"trial 7 stands at place 2":     func(p *sweep.Plan) { p.Trials[2].Number = 7 },
+		`dataset name "a/../b"`:         func(p *sweep.Plan) { p.Dataset.Name = "a/../b" },
+		`dataset version ".."`:          func(p *sweep.Plan) { p.Dataset.Version = ".." },
+		`model name ""`:                 func(p *sweep.Plan) { p.Spec.Model = "" },
+		"heartbeat 1s, takeover 1s":     func(p *sweep.Plan) { p.Takeover = p.Heartbeat },
+		`held-out split "../train"`:     func(p *sweep.Plan) { p.Holdout.Test.Split = "../train" },
+		"a budget of 3 without a price": func(p *sweep.Plan) { p.Spec.Budget = 3 },
+		"budget is -3":                  func(p *sweep.Plan) { p.Spec.Budget, p.Quote = -3, &sweep.Quote{Hourly: 1} },
+		"a quote of -1":                 func(p *sweep.Plan) { p.Quote = &sweep.Quote{Hourly: -1} },
+		"quoted for -1 machines":        func(p *sweep.Plan) { p.Quote = &sweep.Quote{VMs: -1} },
+		"a quote of 1e+300":             func(p *sweep.Plan) { p.Quote = &sweep.Quote{Cost: sweep.Range{High: 1e300}} },
+		"a quote of 1e+301": func(p *sweep.Plan) {
+			p.Quote = &sweep.Quote{Refit: sweep.Range{Expected: 1e301}}
+		},
+		"eta 2 and 32 rungs": func(p *sweep.Plan) { // there can be 31, each at least twice the one before
 			stop := &sweep.Stop{Rule: sweep.StopHyperband, By: sweep.ByTrees, Eta: 2}
 			for i := range 32 {
 				stop.Rungs = append(stop.Rungs, i+1)
 			}
 			p.Spec.Search.Stop = stop
 		},
-		"endless refit": func(p *sweep.Plan) {
-			p.Quote = &sweep.Quote{Refit: sweep.Range{Expected: 1e300}}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := plan()
-			spoil(p)
-			data, _ := json.Marshal(p)
-			_, err := sweep.DecodePlan(data)
-			if !problem.Is(err, problem.Damaged) {
-				t.Errorf("got error %v, want one of kind damaged", err)
-			}
-		})
-	}
+	})
 }
 
 // done returns the result of a trial of plan that is done, with files of its own attempt.
@@ -413,38 +419,35 @@ func TestScores(t *testing.T) {
 }
 
 // TestDecodeResultRefuses: a result that no task writes, or that names files outside of its attempt's folder, is an
-// error of kind damaged. Each case spoils one value of a valid result.
+// error of kind damaged. Each case spoils one value of a valid result. The keys are parts of the errors.
 func TestDecodeResultRefuses(t *testing.T) {
-	for name, spoil := range map[string]func(*sweep.Result){
-		"status":          func(r *sweep.Result) { r.Status = "fine" },
-		"no model":        func(r *sweep.Result) { r.Model = nil },
-		"foreign object":  func(r *sweep.Result) { r.Model.Name = "sweeps/other/trials/0001/attempts/0/model.txt" },
-		"folder":          func(r *sweep.Result) { r.Model.Name += "/x" },
-		"no file":         func(r *sweep.Result) { r.Model.Name = sweep.Names(r.Sweep).Attempt(r.Trial, r.Claim) },
-		"backslash":       func(r *sweep.Result) { r.Model.Name += `\x` },
-		"line":            func(r *sweep.Result) { r.Model.Name += "\n" },
-		"endless":         func(r *sweep.Result) { r.Model.Bytes = sweep.MaxObjectBytes + 1 },
-		"negative length": func(r *sweep.Result) { r.Model.Bytes = -1 },
-		"path":            func(r *sweep.Result) { r.Scores.Test.Name += "/../../x" },
-		"trial":           func(r *sweep.Result) { r.Trial = -1 },
-		"reason too long": func(r *sweep.Result) { r.Reason = strings.Repeat("x", 5000) },
-		"future format":   func(r *sweep.Result) { r.Format = 99 },
+	must.Get(sweep.DecodeResult(must.Get(json.Marshal(done(1, 0.5, 3)))(t)))(t)
+	for want, spoil := range map[string]func(*sweep.Result){
+		`status "fine"`:   func(r *sweep.Result) { r.Status = "fine" },
+		"without a model": func(r *sweep.Result) { r.Model = nil },
+		`model.txt" lies outside its attempt`: func(r *sweep.Result) {
+			r.Model.Name = "sweeps/other/trials/0001/attempts/0/model.txt"
+		},
+		`model.txt/x" lies outside`: func(r *sweep.Result) { r.Model.Name += "/x" },
+		`attempts/0/" lies outside`: func(r *sweep.Result) {
+			r.Model.Name = sweep.Names(r.Sweep).Attempt(r.Trial, r.Claim)
+		},
+		`model.txt\\x" lies outside`:    func(r *sweep.Result) { r.Model.Name += `\x` },
+		`model.txt\n" lies outside`:     func(r *sweep.Result) { r.Model.Name += "\n" },
+		"of 4294967297 bytes":           func(r *sweep.Result) { r.Model.Bytes = sweep.MaxObjectBytes + 1 },
+		"of -1 bytes":                   func(r *sweep.Result) { r.Model.Bytes = -1 },
+		`/../../x" lies outside`:        func(r *sweep.Result) { r.Scores.Test.Name += "/../../x" },
+		"trial -1":                      func(r *sweep.Result) { r.Trial = -1 },
+		"a reason of 5000 bytes":        func(r *sweep.Result) { r.Reason = strings.Repeat("x", 5000) },
+		"format 99; this build reads 1": func(r *sweep.Result) { r.Format = 99 },
 	} {
-		t.Run(name, func(t *testing.T) {
-			r := done(1, 0.5, 3)
-			model := *r.Model
-			r.Model = &model
-			spoil(&r)
-			data, _ := json.Marshal(r)
-			_, err := sweep.DecodeResult(data)
-			if !problem.Is(err, problem.Damaged) {
-				t.Errorf("got error %v, want one of kind damaged", err)
-			}
-		})
-	}
-	data, _ := json.Marshal(done(1, 0.5, 3))
-	if _, err := sweep.DecodeResult(data); err != nil {
-		t.Errorf("a good result: %v; want no error", err)
+		r := done(1, 0.5, 3)
+		model := *r.Model // which its scores share with it
+		r.Model = &model
+		spoil(&r)
+		_, err := sweep.DecodeResult(must.Get(json.Marshal(r))(t))
+		must.Say(t, "reading a spoiled result", err, want)
+		must.Equal(t, problem.Of(err), problem.Damaged, "the kind of error %v", err)
 	}
 }
 
