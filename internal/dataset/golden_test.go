@@ -220,10 +220,10 @@ func TestWriterRefusesTargetsOfOtherLengths(t *testing.T) {
 func FuzzManifest(f *testing.F) {
 	f.Add(mustRead(f, goldenDir, ManifestFile))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var any Manifest
-		if decodeJSON(data, &any) == nil && any.check() == nil {
-			for i := range any.Features {
-				feature := &any.Features[i]
+		var raw Manifest
+		if decodeJSON(data, &raw) == nil && raw.check() == nil {
+			for i := range raw.Features {
+				feature := &raw.Features[i]
 				for _, x := range []float64{0, -1, 1e308} {
 					if int(feature.BinOfNumber(x)) >= feature.Bins {
 						t.Fatalf("bin %d of %d, want a bin that there is", feature.BinOfNumber(x), feature.Bins)

@@ -318,7 +318,8 @@ func TestParametersAreDocumented(t *testing.T) {
 	}
 }
 
-// TestParseParamsRefuses: parameters that there are not, or out of range, are refused with what to use.
+// TestParseParamsRefuses: parameters that there are not, of a wrong type or out of range, that say the same twice, or
+// that exclude each other or the objective, are refused with what to use.
 func TestParseParamsRefuses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		in   map[string]any
@@ -326,6 +327,7 @@ func TestParseParamsRefuses(t *testing.T) {
 	}{
 		"unknown": {map[string]any{"num_leafs": 3},
 			`num_leafs: there is no such training parameter (did you mean "num_leaves"?)`},
+		// What there is instead is listed; strictyaml has the test of that list.
 		"near none": {map[string]any{"qqqqqqqqqqqq": 3}, "qqqqqqqqqqqq: there is no such training parameter" +
 			strictyaml.Suggest("qqqqqqqqqqqq", paramWords())},
 		"twice": {map[string]any{"eta": 0.1, "learning_rate": 0.1},
@@ -333,7 +335,7 @@ func TestParseParamsRefuses(t *testing.T) {
 		"text":       {map[string]any{"num_leaves": "many"}, `num_leaves: expected a number, found "many"`},
 		"digits":     {map[string]any{"bagging_freq": "4"}, `bagging_freq: expected a number, found "4"`},
 		"nothing":    {map[string]any{"bagging_freq": nil}, "bagging_freq: expected a number, found nothing"},
-		"often":      {map[string]any{"bagging_freq": -1}, "bagging_freq: -1 is outside [0, 1e+06]"},
+		"negative":   {map[string]any{"bagging_freq": -1}, "bagging_freq: -1 is outside [0, 1e+06]"},
 		"fraction":   {map[string]any{"num_leaves": 3.5}, "num_leaves: expected a whole number, found 3.5"},
 		"too low":    {map[string]any{"num_leaves": 1}, "num_leaves: 1 is outside [2, 131072]"},
 		"open bound": {map[string]any{"learning_rate": 0}, "learning_rate: 0 is outside (0, 100]"},

@@ -139,8 +139,9 @@ func Objectives() []string {
 	return names
 }
 
-// objectiveTexts lists, for an error message, the objectives that a model file may have, quoted. Those of square roots
-// are left out, and of several classes there are two examples.
+// objectiveTexts lists, for an error message, the objectives that a model file may have, quoted, also fair and mape,
+// which only others train (see outputOf). Those of square roots are left out, and of several classes there are two
+// examples.
 func objectiveTexts() []string {
 	var texts []string
 	for _, o := range objectives() {
@@ -183,7 +184,7 @@ const (
 )
 
 // CanonicalObjective returns the name of the objective that has this name or alias. The error for any other name says
-// what to use instead.
+// what to use instead, or for LightGBM's functions of one's own why there are none.
 func CanonicalObjective(name string) (string, error) {
 	if o := findObjective(name); o != nil {
 		return o.name, nil

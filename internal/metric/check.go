@@ -134,17 +134,21 @@ func (e *Evaluator) checkProbabilities(m Metric) error {
 	return nil
 }
 
-// checkRanked is checkBinary, and also returns an error if a label that the metric needs does not occur, 1 or 0. If
-// there is none, it sorts the rows by prediction into e.rank.
+// checkRanked is checkBinary, and also returns an error if a label that the metric needs, 1 or 0, does not occur in a
+// row whose weight is above 0. Without an error it sorts the rows by prediction into e.rank.
 func (e *Evaluator) checkRanked(m Metric, needsPositive, needsNegative bool) error {
 	if err := e.checkBinary(m); err != nil {
 		return err
 	}
+	labels := "all labels"
+	if e.in.Weight != nil {
+		labels = "all labels with a weight above 0"
+	}
 	if needsPositive && e.binary.pos == 0 {
-		return fault(m, -1, "all labels are the same: none is 1, so %s is not defined", m.Name)
+		return fault(m, -1, "%s are the same: none is 1, so %s is not defined", labels, m.Name)
 	}
 	if needsNegative && e.binary.neg == 0 {
-		return fault(m, -1, "all labels are the same: none is 0, so %s is not defined", m.Name)
+		return fault(m, -1, "%s are the same: none is 0, so %s is not defined", labels, m.Name)
 	}
 	e.rankRows()
 	return nil

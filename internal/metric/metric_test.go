@@ -297,7 +297,8 @@ func TestInputErrors(t *testing.T) {
 		"no negative": {"auc", metric.Input{Label: []float32{1, 1}, Pred: two},
 			"auc: all labels are the same: none is 0, so auc is not defined"},
 		"weightless one": {"ap", metric.Input{Label: ok, Weight: []float32{1, 0}, Pred: two},
-			"average_precision: all labels are the same: none is 1, so average_precision is not defined"},
+			"average_precision: all labels with a weight above 0 are the same: none is 1, so average_precision is " +
+				"not defined"},
 		"no entropy": {"ne", metric.Input{Label: []float32{1, 1}, Pred: two},
 			"normalized_entropy: all labels are the same: the base rate has no entropy, so normalized_entropy is not " +
 				"defined"},

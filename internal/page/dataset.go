@@ -62,8 +62,9 @@ type datasetPage struct {
 	Made                                 []string
 }
 
-// Write writes the page of a dataset to w, with the newest night first. The table of nights has columns for days and
-// calibration only if some night has one (Dated, Calibrated).
+// Write writes the page of a dataset to w, with the newest night first. The table of nights begins with the day of each
+// and has a column for when it was staged, if some night has a day (Dated), or else begins with that time. It has a
+// column for calibration if that is known of some night (Calibrated).
 func (s *DatasetPage) Write(w io.Writer) error {
 	s = cleaned(s)
 	p := &datasetPage{DatasetPage: s, Newest: slices.Clone(s.Nights), Rate: "label rate", Predicted: "the label",

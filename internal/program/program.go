@@ -151,9 +151,9 @@ func Usagef(format string, args ...any) error {
 	return problem.As(problem.Usage, fmt.Errorf(format, args...))
 }
 
-// Environment fills target, a pointer to a struct with env tags, from the world's environment, and calls its Check if
-// it has one. Missing or wrong variables are a *cloud.SetupError with the remedy, and so are credentials that are a
-// service account key.
+// Environment fills target, a pointer to a struct with env tags, from the world's environment. COPPICE_PROJECT has to
+// be set if target has a NeedsProject that says so, and its Check is called if it has one. Missing or wrong variables
+// are a *cloud.SetupError with the remedy, and so are credentials that are a service account key.
 func (w *World) Environment(ctx context.Context, target any, remedy string) error {
 	if err := w.refuseKeys(); err != nil {
 		return err

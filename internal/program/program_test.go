@@ -338,7 +338,8 @@ func TestHandler(t *testing.T) {
 }
 
 // TestPathsOfOutputs: output may go to a file that is replaced, to a folder that is filled, or to a name that does not
-// exist yet in a folder that does. Devices, pipes and links in a loop are refused.
+// exist yet. The folder of a new file has to exist, that of a new folder need not. Devices, pipes and links in a loop
+// are refused.
 func TestPathsOfOutputs(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

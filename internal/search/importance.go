@@ -214,7 +214,7 @@ func (s *marginal) density(trials []int) []float64 {
 // standard deviation is the smaller of the trials' own and what the quartiles say it is, which outliers do not widen
 // (the interquartile range of a normal distribution is 1.34 of them). Quartiles that are equal say nothing.
 func (s *marginal) bandwidth(trials []int) float64 {
-	const narrowest = 0.5 / 1.64 // leaves a tenth of a kernel outside of its own cell
+	const narrowest = 0.5 / 1.64 // a tenth of a normal distribution is 1.64 standard deviations, half a cell, away
 	at := make([]float64, len(trials))
 	for i, t := range trials {
 		at[i] = s.at[t]

@@ -158,7 +158,8 @@ func (w *world) do(method, path string, header http.Header, body string) (int, s
 	if host := header.Get("Host"); host != "" {
 		r.Host = host
 	}
-	res := must.Get(http.DefaultTransport.RoundTrip(r))(w)
+	res, err := http.DefaultTransport.RoundTrip(r)
+	must.Do(w, err)
 	defer res.Body.Close()
 	data := must.Get(io.ReadAll(res.Body))(w)
 	if location := res.Header.Get("Location"); location != "" {

@@ -114,13 +114,15 @@ func sortRanked(rows []ranked) {
 		from, to = to, from // after four bytes, from is rows again
 	}
 
-	for first, end := 0, 0; first < len(rows); first = end {
-		for end = first + 1; end < len(rows) && rows[end].order>>32 == rows[first].order>>32; {
+	for first := 0; first < len(rows); {
+		end := first + 1
+		for end < len(rows) && rows[end].order>>32 == rows[first].order>>32 {
 			end++
 		}
 		slices.SortFunc(rows[first:end], func(x, y ranked) int {
 			return cmp.Or(cmp.Compare(x.order, y.order), cmp.Compare(x.row, y.row))
 		})
+		first = end
 	}
 }
 

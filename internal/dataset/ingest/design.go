@@ -347,8 +347,8 @@ func (c *sampledColumn) levelCount() int {
 	return max(c.different, levels)
 }
 
-// lumpedShare returns the share of the sampled rows whose category is too rare for a bin of its own. Such categories
-// share one bin. It is 0 for a column that is not categorical.
+// lumpedShare returns the share of the sampled rows with a value whose category is too rare for a bin of its own. Such
+// categories share one bin. It is 0 for a column that is not categorical.
 func (c *sampledColumn) lumpedShare() float64 {
 	if c.present == 0 || c.Kind != dataset.Categorical {
 		return 0
@@ -357,7 +357,7 @@ func (c *sampledColumn) lumpedShare() float64 {
 	for _, n := range c.Counts {
 		kept += n
 	}
-	return max(0, 1-float64(kept)/float64(c.present))
+	return 1 - float64(kept)/float64(c.present)
 }
 
 // addKeys adds a key to the design, as addKey does. If the label has several classes and key.Rate is set, it adds one

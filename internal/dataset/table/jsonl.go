@@ -154,7 +154,7 @@ func (s *jsonlSource) read(ctx context.Context, q request) error {
 	return err
 }
 
-// eachLine calls use for every line that is not empty, in order, until use returns an error or ctx ends. The jsonLine
+// eachLine calls use for every line that is not blank, in order, until use returns an error or ctx ends. The jsonLine
 // is the same each time. A line may have maxRecord bytes.
 func (s *jsonlSource) eachLine(ctx context.Context, use func(*jsonLine) error) error {
 	t, err := openText(s.file, s.head)
@@ -173,7 +173,10 @@ func (s *jsonlSource) eachLine(ctx context.Context, use func(*jsonLine) error) e
 		}
 		l.number++
 		t.clean.limit = t.clean.n + maxRecord
-		if l.Text = strings.Trim(text, " \t\r\n"); l.Text != "" {
+		indented := strings.TrimRight(text, blanks)
+		l.Text = strings.TrimLeft(indented, blanks)
+		l.indent = len(indented) - len(l.Text)
+		if l.Text != "" {
 			if err := use(l); err != nil {
 				return err
 			}
@@ -187,10 +190,14 @@ func (s *jsonlSource) eachLine(ctx context.Context, use func(*jsonLine) error) e
 	}
 }
 
+// blanks may stand around the object of a line.
+const blanks = " \t\r\n"
+
 // jsonLine is a line being read, in JSON.Text.
 type jsonLine struct {
 	*textFile
 	JSON
+	indent int            // how many blanks stood before Text
 	number int            // of the line, from 1
 	seen   map[string]int // by key of the file so far, the last line that has it
 }
@@ -205,7 +212,8 @@ func (l *jsonLine) failHere(key, format string, args ...any) error {
 	if l.At == len(l.Text) {
 		format += "; an object must be on one line"
 	}
-	return l.fail(key, "character %d: "+format, append([]any{utf8.RuneCountInString(l.Text[:l.At]) + 1}, args...)...)
+	at := l.indent + utf8.RuneCountInString(l.Text[:l.At]) + 1
+	return l.fail(key, "character %d: "+format, append([]any{at}, args...)...)
 }
 
 // eachKey calls use with every key and value of the line's object. A key that occurs twice, and anything after the

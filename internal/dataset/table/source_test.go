@@ -109,6 +109,7 @@ func TestJSONLErrorsNameThePlace(t *testing.T) {
 		`{"a":1} {"a":2}`:                       `"{\"a\":2}" follows the object; write one object per line`,
 		`{"a":1,}`:                              "where a text in quotes belongs",
 		`{"a" 1}`:                               "where a colon belongs",
+		" \t" + `{"a":01}`:                      `column "a": character 8: "01}", where a value belongs`,
 		`{"a":01}`:                              `column "a": character 6: "01}", where a value belongs`,
 		`{"a":NaN}`:                             "where a value belongs",
 		`{"a":'x'}`:                             "where a value belongs",
@@ -205,7 +206,7 @@ func TestPartitionsOfObjects(t *testing.T) {
 	}
 
 	second = writeFile(t, "3.jsonl", `{"k": [1], "y": 2}`)
-	_, cells, err = readAll([]File{first, second}, dataset.CSVSpec{}, 2)
+	_, _, err = readAll([]File{first, second}, dataset.CSVSpec{}, 2)
 	must.Say(t, "a key that is a list in another file", err, "nested (a list in line 1)")
 }
 

@@ -268,10 +268,11 @@ func (p *Page) Until(expression string) {
 	p.b.t.Helper()
 	end := time.Now().Add(patience)
 
-	// The page itself looks every 20 ms and answers within half a second, so that a page that is left meanwhile, and
-	// never answers, is asked again.
-	wait := "new Promise(r => { const f = () => (" + expression +
-		") ? r(true) : performance.now() - t > 500 ? r(false) : setTimeout(f, 20); const t = performance.now(); f(); })"
+	// The page itself looks every 20 ms and answers within half a second. What throws, since its element is not there
+	// yet, is not true; a page that is left meanwhile, for which the browser refuses to wait, is asked again.
+	wait := "new Promise(r => { const is = () => { try { return " + expression + " } catch { return false } }, " +
+		"end = performance.now() + 500, f = () => is() ? r(true) : performance.now() > end ? r(false) : " +
+		"setTimeout(f, 20); f() })"
 	for time.Now().Before(end) {
 		var got struct{ Result struct{ Value any } }
 		refused := p.b.ask(p.session, "Runtime.evaluate", map[string]any{"expression": wait, "awaitPromise": true,

@@ -263,8 +263,8 @@ func (q *Estimator) refitSeconds(t table, params gbt.Params, seconds float64) fu
 	}
 }
 
-// splitBySteps divides the trials' seconds into phases (see work): the steps of a feature selection, whose trials stand
-// one step after the other, else one phase with all of them.
+// splitBySteps divides the trials' seconds into phases (see work): the steps of a feature selection or the generations
+// of a population, whose trials stand one step after the other, else one phase with all of them.
 func splitBySteps(planned *sweep.Plan, seconds []float64) (out [][]float64) {
 	if !planned.Selects() {
 		return [][]float64{seconds}

@@ -295,6 +295,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	garbage := make([]byte, 64<<20)
 	defer runtime.KeepAlive(garbage)
 
+	// A request may take Timeout for its header, as long again for its body, and then wait for its turn and be
+	// answered. 16 KiB hold what proxies and tokens add to a header.
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)

@@ -161,12 +161,12 @@ func (s *served) ask(tb testing.TB, kind string, body []byte) (status int, a ans
 }
 
 // get answers a GET of a path, whose body is not read.
-func (s *served) get(tb testing.TB, path string) *http.Response {
+func (s *served) get(tb testing.TB, path string) int {
 	tb.Helper()
 	r, err := http.Get(s.url + path)
 	must.Do(tb, err)
 	r.Body.Close()
-	return r
+	return r.StatusCode
 }
 
 // instancesOf returns the rows as a JSON request. An empty cell is null. Two of three cells of numbers are JSON
@@ -404,8 +404,8 @@ func TestGrace(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.end() }()
 	until(t, "the server is not ready", func() bool { return !s.Ready() })
-	if r := s.get(t, "/readyz"); r.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("/readyz: got %s within the time of grace, want 503", r.Status)
+	if got := s.get(t, "/readyz"); got != http.StatusServiceUnavailable {
+		t.Errorf("/readyz: got status %d within the time of grace, want 503", got)
 	}
 	r, err := http.Post(s.url+"/predict", "application/json", bytes.NewReader(instancesOf(small.names(),
 		someRows(small, 5, 1))))
@@ -480,8 +480,8 @@ func TestBeforeAVersion(t *testing.T) {
 	_, store := newRegistry()
 	s := starting(t, store, nil)
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503} {
-		if a := s.get(t, path); a.StatusCode != want {
-			t.Errorf("%s: got %s, want %d", path, a.Status, want)
+		if got := s.get(t, path); got != want {
+			t.Errorf("%s: got status %d, want %d", path, got, want)
 		}
 	}
 	status, header, text := post(t, s.url+"/predict", "application/json", []byte(`{"instances":[`+goodRow+`]}`))

@@ -60,8 +60,9 @@ func NotImitated(r *http.Request) error {
 }
 
 // Foreign returns an error if a request does not come from a client of the local cloud, and nil if it does. Web pages
-// must not reach the local cloud. A browser sets Origin in their requests. A page may also use a host name of its own
-// that resolves to this machine; so Host has to be this machine's name or address, with the listener's port.
+// must not reach the local cloud. A browser sets Origin in their requests, but for images, scripts and the like, which
+// only read and whose answers a page does not see. A page may also use a host name of its own that resolves to this
+// machine; so Host has to be this machine's name or address, with the listener's port.
 func Foreign(r *http.Request) error {
 	if r.Header.Get("Origin") != "" {
 		return Errorf(http.StatusForbidden, "requests from web pages are refused")

@@ -369,9 +369,9 @@ func TestAtTheSecondWrite(t *testing.T) {
 	defer w.Close()
 	first := w.aggregators.running[0].proc
 	for i, name := range []string{"plans/a", "other", "plans/b", "plans/c"} { // other does not match, nor count
-		answer := must.Get(http.Post("http://"+w.storage.Addr()+
-			"/upload/storage/v1/b/coppice-sweeps/o?uploadType=media&name="+
-			name, "text/plain", strings.NewReader("x")))(t)
+		answer, err := http.Post("http://"+w.storage.Addr()+
+			"/upload/storage/v1/b/coppice-sweeps/o?uploadType=media&name="+name, "text/plain", strings.NewReader("x"))
+		must.Do(t, err)
 		answer.Body.Close()
 		w.script.mu.Lock()
 		if got, want := w.script.counts["aggregator killed"], min(i/2, 1); got != want { // 0 before plans/b, then 1
