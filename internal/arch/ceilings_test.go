@@ -33,10 +33,10 @@ var ceilings = map[string]int{
 	"internal/dataset":             4158,
 	"internal/dataset/cell":        2261,
 	"internal/dataset/datasettest": 190,
-	"internal/dataset/encode":      2689,
+	"internal/dataset/encode":      2691,
 	"internal/dataset/ingest":      5345,
 	"internal/dataset/segment":     221,
-	"internal/dataset/table":       3623,
+	"internal/dataset/table":       3629,
 	"internal/engine":              81,
 	"internal/exact":               68,
 	"internal/expression":          457,
@@ -44,13 +44,13 @@ var ceilings = map[string]int{
 	"internal/gbt":                 7671,
 	"internal/ledger":              431,
 	"internal/machines":            320,
-	"internal/metric":              2084,
+	"internal/metric":              2087,
 	"internal/must":                50,
 	"internal/nights":              3572,
 	"internal/nights/nightstest":   884,
 	"internal/notify":              440,
 	"internal/page":                2233,
-	"internal/page/pagetest":       314,
+	"internal/page/pagetest":       315,
 	"internal/page/plot":           494,
 	"internal/problem":             81,
 	"internal/program":             1006,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_932
+const maxLines = 89_945
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
