@@ -35,8 +35,9 @@ where NAME is its dataset, or else dataset.yaml there, or that of --table.
 
 A command started twice in a slot makes one sweep, and so one version: the second neither stages nor trains, but
 watches. The newest day of a source with {date:2006-01-02} is the day before the slot, in the schedule's time zone. If
-that day has no file yet, or the table is blocked, nothing is trained, people are notified, and the same command can be
-started again: the slot is still free. If the table is that of the slot before, nothing is trained either.`,
+that day has no file yet, the table is blocked, or it is that of a night before the last one, nothing is trained, people
+are notified, and the same command can be started again: the slot is still free. If the table is that of the slot
+before, nothing is trained either.`,
 		Example: `  launcher nightly nightly.yaml --schedule "0 3 * * *" --time-zone Europe/Berlin --batch --no-wait
   launcher nightly nightly.yaml                                # the slot is today, in UTC
   launcher nightly nightly.yaml --at 2026-11-20T03:10:00Z      # makes up for a night`,
@@ -96,7 +97,7 @@ func runNightly(ctx context.Context, w *Setup, file string, f nightlyFlags) erro
 		return err
 	}
 	t.Day, s.id, s.scheduled = at.AddDate(0, 0, -1), slot.ID(s.spec.Name, at), true
-	return w.withCloud(ctx, func() error { return nightlyOf(ctx, w, s, t, f.stage) })
+	return w.withCloud(ctx, func() error { return nightlyOf(ctx, w, s, t, f) })
 }
 
 // tableOf reads a sweep's dataset.yaml: the file that table names, or else NAME.yaml or dataset.yaml in the folder of
@@ -110,9 +111,9 @@ func tableOf(file, name, table string) (*stager.TableSpec, error) {
 }
 
 // nightlyOf stages the table t and starts the sweep s of a slot on it. If that sweep has a plan, another start of this
-// slot has staged: then nothing is staged, and the sweep is attached to. If staging fails, or a finding blocks the
-// table, people are notified and no sweep is started.
-func nightlyOf(ctx context.Context, w *Setup, s start, t *stager.TableSpec, how stageFlags) error {
+// slot has staged: then nothing is staged, and the sweep is attached to. If staging fails, a finding blocks the table,
+// or the table is that of a night before the last one, people are notified and no sweep is started.
+func nightlyOf(ctx context.Context, w *Setup, s start, t *stager.TableSpec, f nightlyFlags) error {
 	// A slot whose sweep has a plan is staged already.
 	store := sweepstore.New(w.sweeps, s.id)
 	planned, err := store.HasPlan(ctx)
@@ -133,8 +134,8 @@ func nightlyOf(ctx context.Context, w *Setup, s start, t *stager.TableSpec, how 
 	if err != nil {
 		return err
 	}
-	how.batch.Labels, how.night = s.spec.Labels, sweepview.NameNight(s.id)
-	staged, err := stageTable(ctx, w, t, dst, how)
+	f.stage.batch.Labels, f.stage.night = s.spec.Labels, sweepview.NameNight(s.id)
+	staged, err := stageTable(ctx, w, t, dst, f.stage)
 	if err != nil {
 		if ctx.Err() == nil {
 			tellNotStarted(ctx, w, s.id, s.spec.Model, t.Spec.Name, err.Error())
@@ -152,6 +153,15 @@ func nightlyOf(ctx context.Context, w *Setup, s start, t *stager.TableSpec, how 
 	if err := stager.CheckNight(staged.Night, w.Now(), ""); err != nil {
 		tellRefused(ctx, w, s.id, s.spec.Model, err)
 		return err
+	}
+
+	// A source that has gone back to the table of an earlier night would pass, since that night has. With --at a person
+	// makes up for a night, whose table may be an earlier one.
+	if staged.Existed && f.at == "" {
+		if err := dst.CheckNewest(ctx, staged.Night); err != nil {
+			tellNotStarted(ctx, w, s.id, s.spec.Model, s.dataset, err.Error())
+			return err
+		}
 	}
 	return sweepOn(ctx, w, s)
 }

@@ -129,6 +129,36 @@ func TestASecondStartIsNoNewNight(t *testing.T) {
 	}
 }
 
+// TestATableOfAnEarlierNight: a source that has gone back to the table of the night before the last one starts no
+// sweep, which people are told once. With --at a night is made up for with it.
+func TestATableOfAnEarlierNight(t *testing.T) {
+	w := newWorld(t)
+	var heard []notify.VerdictMessage
+	var fail error
+	w.listens(&heard, &fail)
+	night := w.spec("trials: 4", "trials: 1")
+	w.file("clicks.yaml", string(nightstest.Spec("day.csv"))+"encodings: none\n")
+	command := []string{"nightly", night, "--no-wait"}
+	for day, of := range []int{0, 1, 0} {
+		w.file("day.csv", string(nightstest.Stream{Seed: 5, Rows: 4000}.Night(of).CSV()))
+		w.now = nightstest.First.AddDate(0, 0, day+1).Add(2 * time.Hour)
+		if day < 2 {
+			w.must(command...)
+		}
+	}
+	for range 2 {
+		w.refused(sweep.ExitConflict, "which was staged on 2026-10-06, and a newer one since", command...)
+	}
+	if len(w.jobs.submitted) != 2 || len(heard) != 1 || !strings.Contains(heard[0].Reason, "a newer one since") {
+		t.Errorf("three nights: %d jobs, people heard %+v; expected two jobs, and one message", len(w.jobs.submitted),
+			heard)
+	}
+	w.must(append(command, "--at", w.now.Format(time.RFC3339))...)
+	if len(w.jobs.submitted) != 3 {
+		t.Errorf("with --at: %d jobs, expected a third one", len(w.jobs.submitted))
+	}
+}
+
 // TestNightlyFlags: nightly finds the dataset.yaml beside the sweep's file, makes up for an earlier slot with --at, and
 // refuses a time in the future, flags that do not go together, and the YAML of another dataset.
 func TestNightlyFlags(t *testing.T) {

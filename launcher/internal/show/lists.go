@@ -62,7 +62,7 @@ func (w Printer) Month(m *page.Month, now time.Time) {
 	last := m.Last()
 	movedSince := m.Move.By != registry.ByGate && (last == nil || m.Move.At.After(last.At)) // by a person
 	head := champion(m.Standing.Model, m.Move)
-	if m.Standing.Nights > 0 && !movedSince {
+	if m.Standing.Champion > 0 && m.Standing.Nights > 0 && !movedSince {
 		head = m.Standing.Text(now)
 	}
 	w.Printf("%s\n", head)

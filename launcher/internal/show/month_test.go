@@ -35,6 +35,16 @@ func TestMonthIn80Columns(t *testing.T) {
 	}
 }
 
+// TestMonthWithoutAChampion: a model whose nights have made no champion yet has none, of whatever age.
+func TestMonthWithoutAChampion(t *testing.T) {
+	var out bytes.Buffer
+	m := &page.Month{Standing: sweep.Standing{Model: "late", Nights: 2}}
+	Printer{Screen: tables.Screen{Output: program.To(&out), Width: 80}}.Month(m, time.Now())
+	if text := out.String(); !strings.HasPrefix(text, "late has no champion\n") {
+		t.Errorf("got %q, want that it has no champion", text)
+	}
+}
+
 // TestScoresIn80Columns: a list of sweeps keeps their scores on a terminal of 80 columns. Score is that of the metric
 // that chose a version, or of log_loss if that metric is not recorded.
 func TestScoresIn80Columns(t *testing.T) {
