@@ -70,9 +70,9 @@ func (d Destination) CheckNewest(ctx context.Context, r *nights.Record) error {
 	all, err := d.Nights(ctx, r.Dataset)
 	for _, n := range slices.Backward(all) {
 		if n.Spec == r.Spec && n.At.After(r.At) && !n.Blocked() {
-			return problem.New(problem.Conflict, "the table is that of dataset %s@%s, which was staged on %s, and a newer "+
-				"one since (%s, on %s): deliver tonight's, or make up for an earlier night with --at", r.Dataset, r.Version,
-				r.At.UTC().Format(time.DateOnly), n.Version, n.At.UTC().Format(time.DateOnly))
+			return problem.New(problem.Conflict, "the table is that of dataset %s@%s, which was staged on %s, and a "+
+				"newer one since (%s, on %s): deliver tonight's, or make up for an earlier night with --at", r.Dataset,
+				r.Version, r.At.UTC().Format(time.DateOnly), n.Version, n.At.UTC().Format(time.DateOnly))
 		}
 	}
 	return err
