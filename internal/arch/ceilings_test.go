@@ -72,7 +72,7 @@ var ceilings = map[string]int{
 	"launcher/command":             341,
 	"launcher/internal/bill":       225,
 	"launcher/internal/clean":      469,
-	"launcher/internal/cli":        3564,
+	"launcher/internal/cli":        3571,
 	"launcher/internal/cloudjob":   389,
 	"launcher/internal/console":    232,
 	"launcher/internal/doctor":     524,
@@ -87,7 +87,7 @@ var ceilings = map[string]int{
 	"launcher/internal/serve":      1357,
 	"launcher/internal/show":       1656,
 	"launcher/internal/slot":       185,
-	"launcher/internal/stager":     1336,
+	"launcher/internal/stager":     1350,
 	"launcher/internal/sweepview":  534,
 	"localemu":                     7,
 	"localemu/batchemu":            1657,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_945
+const maxLines = 89_966
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
