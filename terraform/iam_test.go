@@ -521,18 +521,6 @@ func TestDeployWalk(t *testing.T) {
 	r.checkNothingOfTheUsers("kept")
 }
 
-// TestDeployWalkNeedsTheStandIn: if what replaces the Google provider cannot be installed, make deploy-walk fails
-// before it calls Terraform, which could otherwise reach a real cloud.
-func TestDeployWalkNeedsTheStandIn(t *testing.T) {
-	t.Parallel()
-	r := walking(t, "exit 1")
-	r.shell("make", "deploy-walk")
-	if r.code == 0 || r.called("^terraform") >= 0 {
-		t.Errorf("make deploy-walk without a stand-in: exit code %d, calls %q; want a failure before any of terraform",
-			r.code, r.calls)
-	}
-}
-
 // TestCheckTakesNothingAlong: terraform/check.sh tests the module in a copy without the files of a user's own
 // deployment, whose variables would override those that the tests set.
 func TestCheckTakesNothingAlong(t *testing.T) {
@@ -566,11 +554,19 @@ func TestCheckSaysWhichVersion(t *testing.T) {
 	}
 }
 
-// TestDeployWalkNeedsAStandIn: where $STANDIN is not there, make deploy-walk fails before it does anything, and says
-// what it needs.
+// TestDeployWalkNeedsAStandIn: if what replaces the Google provider cannot be installed, make deploy-walk fails before
+// it calls Terraform, which could otherwise reach a real cloud. Where $STANDIN is not there, it fails before it does
+// anything, and says what it needs.
 func TestDeployWalkNeedsAStandIn(t *testing.T) {
 	t.Parallel()
-	r := walking(t, "echo the-stand-in.rc")
+	r := walking(t, "exit 1")
+	r.shell("make", "deploy-walk")
+	if r.code == 0 || r.called("^terraform") >= 0 {
+		t.Errorf("with a stand-in that cannot be installed: exit code %d, calls %q; want a failure before any of "+
+			"terraform", r.code, r.calls)
+	}
+
+	r = walking(t, "echo the-stand-in.rc")
 	r.env = append(r.env, "STANDIN="+filepath.Join(r.dir, "nowhere"))
 	r.shell("make", "deploy-walk")
 	if r.code == 0 || r.called("^(terraform|go|make|localemu) ") >= 0 || r.exists("build") {

@@ -2,13 +2,13 @@ package fit
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"coppice/internal/dataset"
@@ -55,25 +55,27 @@ func TestOneIn(t *testing.T) {
 	}
 }
 
-// TestTrainingOnASample trains on one row in four: the model learns from a quarter of the rows, with parameters adapted
-// to so few, and is evaluated on all of valid. The training has another identity than one on all rows.
+// TestTrainingOnASample trains on one row in four: the trainer must get a quarter of the rows, with parameters adapted
+// to so few, and all of valid to evaluate on. The training must have another identity than one on all rows.
 func TestTrainingOnASample(t *testing.T) {
 	table := openPlain(t, datasettest.Options{Rows: 3000})
-	m := must.Get(metric.Lookup("auc"))(t)
-	p := gbt.Defaults()
-	p.NumIterations, p.MinDataInLeaf, p.LambdaL2 = 10, 60, 8
-	whole := Request{Params: p, Metric: m, Threads: 1, Valid: &sweep.Rows{Split: "valid"}}
-	part := whole
+	whole := request(t)
+	whole.Params.MinDataInLeaf, whole.Params.LambdaL2, whole.Valid = 60, 8, &sweep.Rows{Split: "valid"}
+	part, p := whole, whole.Params
 	part.OneIn = 4
-
-	all := must.Get(table.Train(t.Context(), whole))(t)
-	some := must.Get(table.Train(t.Context(), part))(t)
-	if want := (all.TrainRows + 3) / 4; some.TrainRows != want {
-		t.Errorf("trained on %d rows of %d; want %d", some.TrainRows, all.TrainRows, want)
+	train, valid := table.ds.Split("train"), table.ds.Split("valid")
+	part.Grow = func(ctx context.Context, d *gbt.Data, got gbt.Params, o gbt.Options) (*gbt.Result, error) {
+		if want := (train.Rows + 3) / 4; d.Used() != want || o.Valid.Used() != valid.Rows ||
+			got.MinDataInLeaf != 15 || got.LambdaL2 != 2 {
+			t.Errorf("one row in 4: trains on %d rows of %d, rated on %d of %d, min_data_in_leaf %d, lambda_l2 %v; "+
+				"want %d rows, all, 15 and 2", d.Used(), train.Rows, o.Valid.Used(), valid.Rows, got.MinDataInLeaf,
+				got.LambdaL2, want)
+		}
+		return gbt.Train(ctx, d, got, o)
 	}
-	if !(some.Score > 0.5) || some.Score == all.Score {
-		t.Errorf("the score of the sample's model is %v, of the whole one %v; want another one above 0.5", some.Score,
-			all.Score)
+	if got := must.Get(table.Train(t.Context(), part))(t); got.TrainRows != (train.Rows+3)/4 || !(got.Score > 0.5) {
+		t.Errorf("one row in 4: trained on %d rows of %d with score %v; want a quarter, and above 0.5", got.TrainRows,
+			train.Rows, got.Score)
 	}
 	if a, b := table.Identity(whole), table.Identity(part); a == b {
 		t.Errorf("both trainings have the identity %q; want two, or one would resume the other's checkpoint", a)
@@ -298,10 +300,7 @@ func TestValueRatesAndDoesNotStop(t *testing.T) {
 		q := request(t)
 		q.Valid, q.Threads, q.StandardError = &sweep.Rows{Split: sweep.Valid}, threads, true
 		q.Params.NumIterations, q.Params.LearningRate, q.Params.EarlyStoppingRound = 60, 0.3, 3
-		var err error
-		if q.Metric, err = metric.Lookup(name); err != nil {
-			t.Fatal(err)
-		}
+		q.Metric = must.Get(metric.Lookup(name))(t)
 		return must.Get(table.Train(t.Context(), q))(t)
 	}
 	const name = "value(prediction > 0.3 ? 4 * label - 1 : 0)"
@@ -326,9 +325,7 @@ func TestValueOfStagedColumns(t *testing.T) {
 	for _, folds := range [][]uint8{nil, {0, 1, 2, 3, 4, 5, 6}} {
 		q := request(t)
 		q.Valid, q.StandardError = &sweep.Rows{Split: sweep.Valid, Folds: folds}, true
-		var err error
-		q.Metric, err = metric.Lookup("value(prediction * 2 > price / 4 ? revenue - price * label : 0)")
-		must.Do(t, err)
+		q.Metric = must.Get(metric.Lookup("value(prediction * 2 > price / 4 ? revenue - price * label : 0)"))(t)
 		o := must.Get(table.Train(t.Context(), q))(t)
 
 		// The same by hand.
@@ -355,8 +352,7 @@ func TestValueOfStagedColumns(t *testing.T) {
 
 	q := request(t)
 	q.Metric, _ = metric.Lookup("value(prediction * bid)")
-	if _, err := table.Train(t.Context(), q); err == nil || !strings.Contains(err.Error(), "has no values of \"bid\" "+
-		"(known: price, revenue); list it under values: in its dataset.yaml, and stage it again") {
-		t.Errorf("a value of a column that was not staged: got error %v, want one that says to list it", err)
-	}
+	_, err := table.Train(t.Context(), q)
+	must.Say(t, "a value of a column that was not staged", err, "has no values of \"bid\" (known: price, revenue); "+
+		"list it under values: in its dataset.yaml, and stage it again")
 }

@@ -64,9 +64,9 @@ func TestNoSecretIsLogged(t *testing.T) {
 
 // FuzzRedact: an access token is removed, whatever stands before and after it.
 func FuzzRedact(f *testing.F) {
-	f.Add("a Bearer ", "abcdefgh", " b")
-	f.Add("x?upload_id=", "AAAAAAAAAA", "&y=1")
-	f.Fuzz(func(t *testing.T, before, _, after string) {
+	f.Add("a Bearer ", " b")
+	f.Add("x?upload_id=", "&y=1")
+	f.Fuzz(func(t *testing.T, before, after string) {
 		const token = "ya29.c0SECRET0123456789"
 		if out := Redact(before + " " + token + " " + after); strings.Contains(out, "SECRET0123456789") {
 			t.Fatalf("Redact gives %q, want it without the token %s", out, token)

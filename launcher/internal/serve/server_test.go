@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -262,15 +263,7 @@ type answer struct {
 
 // sameBits reports whether two lists have the same numbers, bit by bit.
 func sameBits(a, b []float64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if math.Float64bits(a[i]) != math.Float64bits(b[i]) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a, b, func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) })
 }
 
 // TestAnswersAreThoseOfPredict: rows sent as JSON, as lines of JSON and as CSV get predictions with the same bits as
@@ -282,16 +275,17 @@ func TestAnswersAreThoseOfPredict(t *testing.T) {
 	for _, n := range []int{1, 2, 5, 50, 300} {
 		rows := someRows(small, n, uint64(n))
 		want := predicted(t, reg, v, names, rows)
-		lines := func() []byte {
-			var a struct{ Instances []json.RawMessage }
-			_ = json.Unmarshal(instancesOf(names, rows), &a)
-			return bytes.Join(toBytes(a.Instances), []byte("\n"))
+		var objects struct{ Instances []json.RawMessage }
+		must.Do(t, json.Unmarshal(instancesOf(names, rows), &objects))
+		var lines []byte
+		for _, object := range objects.Instances {
+			lines = append(append(lines, object...), '\n')
 		}
 
 		for _, form := range []struct {
 			kind string
 			body []byte
-		}{{"application/json", instancesOf(names, rows)}, {"application/x-ndjson", lines()},
+		}{{"application/json", instancesOf(names, rows)}, {"application/x-ndjson", lines},
 			{"text/csv; charset=utf-8", csvOf(names, rows)}} {
 			status, header, body := post(t, s.url+"/predict", form.kind, form.body)
 			var got answer
@@ -306,15 +300,6 @@ func TestAnswersAreThoseOfPredict(t *testing.T) {
 			}
 		}
 	}
-}
-
-// toBytes returns the messages as slices of bytes.
-func toBytes(in []json.RawMessage) [][]byte {
-	var out [][]byte
-	for _, x := range in {
-		out = append(out, x)
-	}
-	return out
 }
 
 // TestWordsAreThoseOfPredict: a request without a needed column, with a misspelled, nested or repeated key, or with a

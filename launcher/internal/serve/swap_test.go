@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -220,10 +221,7 @@ func TestSwapsUnderLoad(t *testing.T) {
 func TestAShiftedVersionWaits(t *testing.T) {
 	reg, store := newRegistry()
 	register(t, reg, "good", filesOf(t, 1))
-	shifted := map[string][]byte{}
-	for name, data := range filesOf(t, 2) {
-		shifted[name] = data
-	}
+	shifted := maps.Clone(filesOf(t, 2))
 	// The log odds are the raw score plus 2, so that the odds are more than seven times as high.
 	shifted[scorer.FileCalibrator] = []byte(`{"format":1,"method":"platt","a":1,"c":2}`)
 	register(t, reg, "shifted", shifted)
