@@ -467,13 +467,13 @@ func TestOrderDoesNotMatter(t *testing.T) {
 // before their first task or claim until the job's end or now, even if they never claimed a trial. A first task at 100
 // s thus costs from 90 s on, 410 s for each machine, but nothing before the job's submission.
 func TestMachinesWithoutClaimsAreCounted(t *testing.T) {
+	usual := ledger.MinimumUsage{Submitted: at(0), Began: at(100)}
 	for name, tc := range map[string]struct {
 		floor ledger.MinimumUsage
 		write func(*testSweep)
 		usd   float64 // at 500 s
 	}{
-		"nothing was ever claimed": {ledger.MinimumUsage{Submitted: at(0), Began: at(100)}, func(*testSweep) {},
-			2 * 410 * 0.001},
+		"nothing was ever claimed": {usual, func(*testSweep) {}, 2 * 410 * 0.001},
 		// It counts from its submission at 50 s.
 		"begun at an unknown time": {ledger.MinimumUsage{Submitted: at(50)}, func(*testSweep) {}, 2 * 450 * 0.001},
 		// 10 s before it began would be before its submission, so it counts from that, 97 s.
@@ -484,7 +484,7 @@ func TestMachinesWithoutClaimsAreCounted(t *testing.T) {
 			func(*testSweep) {}, 2 * 110 * 0.001},
 		"its end is in the future": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Ended: at(900)},
 			func(*testSweep) {}, 2 * 410 * 0.001},
-		"one of two machines claimed": {ledger.MinimumUsage{Submitted: at(0), Began: at(100)}, func(w *testSweep) {
+		"one of two machines claimed": {usual, func(w *testSweep) {
 			w.claim(attempt{}, "a", 110)
 			w.beat(attempt{}, 490)
 		}, 2 * 410 * 0.001},
@@ -492,7 +492,7 @@ func TestMachinesWithoutClaimsAreCounted(t *testing.T) {
 		"one of two machines has come": {ledger.MinimumUsage{Submitted: at(0), Began: at(100), Waiting: 2},
 			func(*testSweep) {}, 410 * 0.001},
 		// The second counts from 10 s before its claim at 400 s to now, 500 s.
-		"the second has come late": {ledger.MinimumUsage{Submitted: at(0), Began: at(100)}, func(w *testSweep) {
+		"the second has come late": {usual, func(w *testSweep) {
 			w.claim(attempt{}, "a", 110)
 			w.beat(attempt{}, 490)
 			w.claim(attempt{trial: 1, task: 2}, "b", 400)

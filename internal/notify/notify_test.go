@@ -142,9 +142,10 @@ func TestVerdictMessageOfAConclusion(t *testing.T) {
 		!strings.HasSuffix(back.Reason, "ä ...") {
 		t.Errorf("read back %+v; want the same reason, cut", back)
 	}
-	if a := m.Attributes(); a["verdict"] != "not_promoted" || a["traceparent"] == "" ||
-		a["dataset"] != "clicks@1a2b3c4d5e6f7a8b" || a["model"] != "ctr" {
-		t.Errorf("the attributes are %v; want verdict, trace, dataset and model", a)
+	want := map[string]string{"id": m.ID, "occasion": "concluded", "verdict": "not_promoted", "model": "ctr",
+		"dataset": "clicks@1a2b3c4d5e6f7a8b", "sweep": "night-1", "traceparent": c.Sweep.TraceParent("aggregator")}
+	if a := m.Attributes(); !maps.Equal(a, want) {
+		t.Errorf("the attributes are %v; want %v", a, want)
 	}
 }
 

@@ -98,7 +98,7 @@ func TestByHand(t *testing.T) {
 	if !near(b.MachineHours*3600, 220+120+100) || !near(b.Cost, 0.44) || b.VMs != 2 {
 		t.Errorf("%v machine-seconds, %v USD, %d machines; want 440, .44 USD and 2", b.MachineHours*3600, b.Cost, b.VMs)
 	}
-	second := 0.00025 // a task's: 3.60 USD an hour for a machine of four tasks
+	const second = 0.00025 // a task's: 3.60 USD an hour for a machine of four tasks
 	if len(b.Trials) != 2 || !near(b.Trials[0].Cost, 200*second) || !near(b.Trials[1].Cost, 180*second) ||
 		b.Trials[1].Attempts != 2 {
 		t.Errorf("trials of the bill: got %+v; want 200 s and 180 s paid, the second in two attempts", b.Trials)
@@ -144,6 +144,17 @@ func TestTrialsWithoutAModel(t *testing.T) {
 	}
 }
 
+// addFallback gives the sweep, whose first job has Spot machines of four tasks at 3.60 USD an hour, a second one of as
+// many machines of another type, at 7.20 USD, with so many tasks on each.
+func (w *world) addFallback(machine string, perVM int) {
+	p := w.plan
+	p.Job = "projects/p/locations/l/jobs/night-1"
+	p.Spec.Machine.Type, p.Spec.Machine.Fallback = p.Sizing.MachineType, []sweep.Fallback{{Type: machine}}
+	p.Fallback = []sweep.Sizing{{MachineType: machine, VMs: p.Sizing.VMs, TasksPerVM: perVM,
+		Tasks: perVM * p.Sizing.VMs}}
+	p.Quote.PriceDate, p.Quote.Fallback = "2026-08-20", []sweep.FallbackPrice{{Hourly: 7.2, PriceDate: "2026-08-01"}}
+}
+
 // trialOnEachJob writes a trial done in the sweep's first job, whose machine lived 120 s with its start, and one done
 // in its fallback, whose machine lived 220 s.
 func (w *world) trialOnEachJob() {
@@ -161,13 +172,8 @@ func (w *world) trialOnEachJob() {
 // the last in use.
 func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
 	w := newWorld(t, 2, 1)
-	spot, demand := true, false
-	p := w.plan
-	p.Job = "projects/p/locations/l/jobs/night-1"
-	p.Spec.Machine = sweep.Machine{Type: "n2-highmem-16", Spot: &spot,
-		Fallback: []sweep.Fallback{{Type: "n2-highmem-8", Spot: &demand}}}
-	p.Fallback = []sweep.Sizing{{MachineType: "n2-highmem-8", VMs: 1, TasksPerVM: 2, Tasks: 2}}
-	p.Quote.PriceDate, p.Quote.Fallback = "2026-08-20", []sweep.FallbackPrice{{Hourly: 7.2, PriceDate: "2026-08-01"}}
+	w.addFallback("n2-highmem-8", 2)
+	w.plan.Spec.Machine.Fallback[0].Spot = new(bool)
 	w.trialOnEachJob()
 	b := w.bill(1000)
 	// 120 s at 0.1 cents, then 220 s at 0.2 cents; a task's second costs 0.025 and 0.1 cents.
@@ -188,20 +194,16 @@ func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
 // number of machines is that of the largest job, three.
 func TestEveryJobHasItsOwnMachines(t *testing.T) {
 	w := newWorld(t, 4, 3)
-	p := w.plan
-	p.Job = "projects/p/locations/l/jobs/night-1"
-	p.Spec.Machine.Type, p.Spec.Machine.Fallback = "n2-highmem-16", []sweep.Fallback{{Type: "n2-highmem-32"}}
-	p.Fallback = []sweep.Sizing{{MachineType: "n2-highmem-32", VMs: 3, TasksPerVM: 4, Tasks: 12}}
-	p.Quote.PriceDate, p.Quote.Fallback = "2026-08-20", []sweep.FallbackPrice{{Hourly: 7.2, PriceDate: "2026-08-01"}}
+	w.addFallback("n2-highmem-32", 4)
 
 	// The first job: trial i on a host of its own, by the first of its four tasks, all at once.
-	id := p.Sweep
+	id := w.plan.Sweep
 	for i, host := range []string{"a", "b", "c"} {
 		w.attempt(i, 0, 4*i, host, 30, 130)
 	}
 
 	// The fallback, job 1: trial 3 on host d.
-	w.put(sweep.Names(id).JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: p.JobName(1)})
+	w.put(sweep.Names(id).JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: w.plan.JobName(1)})
 	w.put(sweep.Names(id).Claim(3, 0), sweep.Claim{Format: 1, Sweep: id, Trial: 3, Job: string(id.JobID(1)), Host: "d",
 		At: at(500)})
 	w.done(3, 0, 0, 700, sweep.Usage{TrainSeconds: 190})
@@ -220,17 +222,12 @@ func TestEveryJobHasItsOwnMachines(t *testing.T) {
 func TestAJobWithoutAPrice(t *testing.T) {
 	for unpriced := range 2 {
 		w := newWorld(t, 2, 1)
-		p := w.plan
-		p.Job = "projects/p/locations/l/jobs/night-1"
-		p.Spec.Machine = sweep.Machine{Type: "n2-highmem-16", Fallback: []sweep.Fallback{{Type: "n2-highmem-8"}}}
-		p.Fallback = []sweep.Sizing{{MachineType: "n2-highmem-8", VMs: 1, TasksPerVM: 2, Tasks: 2}}
-		p.Quote.Fallback = []sweep.FallbackPrice{{Hourly: 7.2}}
-		want := 0.44
-		if unpriced == 0 {
-			p.Quote.Hourly = 0
-		} else {
-			p.Quote.Fallback[0].Hourly, want = 0, 0.12
+		w.addFallback("n2-highmem-8", 2)
+		price, want := &w.plan.Quote.Hourly, 0.44
+		if unpriced == 1 {
+			price, want = &w.plan.Quote.Fallback[0].Hourly, 0.12
 		}
+		*price = 0
 		w.trialOnEachJob()
 		b := w.bill(1000)
 		jobs, all := b.Unpriced()

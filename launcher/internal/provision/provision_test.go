@@ -152,34 +152,24 @@ var (
 // TestSettle: a job that gets no machines is replaced by the next fallback, and Moved gets the reason. The last job
 // waits. A job that has run, or that failed for another reason, is not replaced.
 func TestSettle(t *testing.T) {
+	all := []string{"nightly-1 on n2-highmem-64, Spot in us-central1-a",
+		"nightly-1-f1 on n2-highmem-64, Spot in us-central1-f", "nightly-1-f2 on n2d-highmem-64, Spot in us-central1-a",
+		"nightly-1-f3 on n2-highmem-64, on demand in us-central1-a"}
+	const waited, lacked = "it was waiting after 10m0s", "RESOURCE_POOL_EXHAUSTED"
 	for name, c := range map[string]struct {
 		fate    map[string]engine.JobStatus // by job; any other waits without machines
-		jobs    []string                    // created, in order
-		alive   []string
-		reasons []string // parts of
+		alive   []string                    // the job that lives in the end, if any
+		reasons []string                    // parts of the reasons for which jobs, the first of all, were replaced
 	}{
-		"machines at once": {map[string]engine.JobStatus{"nightly-1": running},
-			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a"}, []string{"nightly-1"}, nil},
-		"another zone": {map[string]engine.JobStatus{"nightly-1-f1": running},
-			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a",
-				"nightly-1-f1 on n2-highmem-64, Spot in us-central1-f"},
-			[]string{"nightly-1-f1"}, []string{"it was waiting after 10m0s"}},
+		"machines at once": {map[string]engine.JobStatus{"nightly-1": running}, []string{"nightly-1"}, nil},
+		"another zone": {map[string]engine.JobStatus{"nightly-1-f1": running}, []string{"nightly-1-f1"},
+			[]string{waited}},
 		"failed for want of machines": {map[string]engine.JobStatus{"nightly-1": exhausted, "nightly-1-f1": exhausted,
-			"nightly-1-f2": running},
-			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a",
-				"nightly-1-f1 on n2-highmem-64, Spot in us-central1-f",
-				"nightly-1-f2 on n2d-highmem-64, Spot in us-central1-a"},
-			[]string{"nightly-1-f2"}, []string{"RESOURCE_POOL_EXHAUSTED", "RESOURCE_POOL_EXHAUSTED"}},
-		"the last one waits": {nil, []string{"nightly-1 on n2-highmem-64, Spot in us-central1-a",
-			"nightly-1-f1 on n2-highmem-64, Spot in us-central1-f",
-			"nightly-1-f2 on n2d-highmem-64, Spot in us-central1-a",
-			"nightly-1-f3 on n2-highmem-64, on demand in us-central1-a"}, []string{"nightly-1-f3"},
-			[]string{"", "", ""}},
-		"broken otherwise": {map[string]engine.JobStatus{"nightly-1": broken},
-			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a"}, nil, nil},
+			"nightly-1-f2": running}, []string{"nightly-1-f2"}, []string{lacked, lacked}},
+		"the last one waits": {nil, []string{"nightly-1-f3"}, []string{waited, waited, waited}},
+		"broken otherwise":   {map[string]engine.JobStatus{"nightly-1": broken}, nil, nil},
 		"it ran, and then failed": {map[string]engine.JobStatus{"nightly-1": {State: engine.Failed, Began: true,
-			Lacks: "RESOURCE_POOL_EXHAUSTED"}},
-			[]string{"nightly-1 on n2-highmem-64, Spot in us-central1-a"}, nil, nil},
+			Lacks: lacked}}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newCloud(t, c.fate)
@@ -187,9 +177,10 @@ func TestSettle(t *testing.T) {
 			l := w.provisioner(plan())
 			l.Moved = func(_ int, reason string) { moved = append(moved, reason) }
 			must.Do(t, l.Settle(t.Context()))
-			if !slices.Equal(w.order, c.jobs) || !slices.Equal(w.alive(), c.alive) || len(moved) != len(c.reasons) {
-				t.Errorf("ordered %q, alive %q, moved because of %q; want %q, %q and %d moves", w.order, w.alive(),
-					moved, c.jobs, c.alive, len(c.reasons))
+			want := all[:len(c.reasons)+1]
+			if !slices.Equal(w.order, want) || !slices.Equal(w.alive(), c.alive) || len(moved) != len(c.reasons) {
+				t.Fatalf("ordered %q, alive %q, moved because of %q; want %q, %q and %d moves", w.order, w.alive(),
+					moved, want, c.alive, len(c.reasons))
 			}
 			for i, part := range c.reasons {
 				if !strings.Contains(moved[i], part) {
