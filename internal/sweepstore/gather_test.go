@@ -1,7 +1,7 @@
 package sweepstore_test
 
 import (
-	"container/heap"
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -22,18 +22,13 @@ type event struct {
 	task int
 }
 
-type events []event
+type events []event // at most one of each task
 
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
-	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].task < e[j].task
-}
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
-	last := (*e)[len(*e)-1]
-	*e = (*e)[:len(*e)-1]
-	return last
+// next takes the earliest event out; of several at once it is that of the task with the smallest number.
+func (e *events) next() event {
+	first := slices.MinFunc(*e, func(a, b event) int { return cmp.Or(cmp.Compare(a.at, b.at), a.task-b.task) })
+	*e = slices.DeleteFunc(*e, func(o event) bool { return o == first })
+	return first
 }
 
 // many is the number of tasks in the largest simulations, which take most of a minute. `make test` runs those with
@@ -89,13 +84,13 @@ func simulate(t *testing.T, store *blobtest.Counting, tasks, trials, folds int) 
 	var todo events
 	for i := range all {
 		all[i] = task{known: map[int]sweep.Seen{}, ended: map[int]sweep.Result{}, trial: -1}
-		heap.Push(&todo, event{0, i})
+		todo = append(todo, event{0, i})
 	}
 
 	// free is the number of the next trial to take; decided counts the objects requested for decisions.
 	rng, free, decided := rand.New(rand.NewPCG(1, 2)), 0, int64(0)
 	for len(todo) > 0 {
-		e := heap.Pop(&todo).(event)
+		e := todo.next()
 		now := &all[e.task]
 		if now.listed == nil { // it has ended a trial, and lists to take the next
 			if now.trial >= 0 {
@@ -113,7 +108,7 @@ func simulate(t *testing.T, store *blobtest.Counting, tasks, trials, folds int) 
 			now.trial, free = free, free+1
 			l := must.Get(bucket.List(t.Context()))(t)
 			now.listed = &l
-			heap.Push(&todo, event{e.at + latency*(0.5+rng.Float64()), e.task})
+			todo = append(todo, event{e.at + latency*(0.5+rng.Float64()), e.task})
 			continue
 		}
 
@@ -135,7 +130,7 @@ func simulate(t *testing.T, store *blobtest.Counting, tasks, trials, folds int) 
 		decided += store.Asked.Load() - before
 		now.known[decider] = sweep.Seen{Trial: decider, Status: sweep.StatusRunning, Params: own}
 		now.listed = nil
-		heap.Push(&todo, event{e.at + 0.5 + rng.Float64(), e.task})
+		todo = append(todo, event{e.at + 0.5 + rng.Float64(), e.task})
 	}
 	return float64(decided) / float64(trials)
 }
@@ -178,7 +173,7 @@ func simulateRungs(t *testing.T, store *blobtest.Counting, tasks, trials int) fl
 	begin := func(i int, at float64) {
 		if free < trials {
 			all[i].trial, all[i].step, free = free, 1, free+1
-			heap.Push(&todo, event{at + 0.5 + rng.Float64(), i})
+			todo = append(todo, event{at + 0.5 + rng.Float64(), i})
 		}
 	}
 	for i := range all {
@@ -187,12 +182,12 @@ func simulateRungs(t *testing.T, store *blobtest.Counting, tasks, trials int) fl
 	}
 
 	for len(todo) > 0 {
-		e := heap.Pop(&todo).(event)
+		e := todo.next()
 		now := &all[e.task]
 		if now.listed == nil {
 			l := must.Get(bucket.List(t.Context()))(t)
 			now.listed = &l
-			heap.Push(&todo, event{e.at + latency*(0.5+rng.Float64()), e.task})
+			todo = append(todo, event{e.at + latency*(0.5+rng.Float64()), e.task})
 			continue
 		}
 
@@ -208,7 +203,7 @@ func simulateRungs(t *testing.T, store *blobtest.Counting, tasks, trials int) fl
 			begin(e.task, e.at)
 			continue
 		}
-		heap.Push(&todo, event{e.at + 0.5 + rng.Float64(), e.task})
+		todo = append(todo, event{e.at + 0.5 + rng.Float64(), e.task})
 	}
 	return float64(store.Asked.Load()) / float64(reached)
 }

@@ -21,12 +21,10 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// TestNewFit: a fit of three trials, of which trial 1 won, trial 2 failed, and the winner was not promoted. The summary
-// has the leaderboard, the base rate of the rows that were tested, and the first features. Its text has the commands
-// for the version's number, since the champion is another. Hurry warns if more than half of the trials are missing, or
-// if the winner was cut. It blames the limit unless a task was held up.
-func TestNewFit(t *testing.T) {
-	p := &sweep.Plan{Sweep: "clicks-1", Spec: sweep.Spec{Metric: "auc"}}
+// fitted is a fit of three trials, of which trial 1 won with 0.8, trial 0 had 0.7, trial 2 failed, and the winner was
+// not promoted. Of 8 rows on which it was tested 2 are positive.
+func fitted() (p *sweep.Plan, st sweepview.State, view *page.Sweep) {
+	p = &sweep.Plan{Sweep: "clicks-1", Spec: sweep.Spec{Metric: "auc"}}
 	var rows []sweep.Row
 	for i, score := range []float64{0.7, 0.8, 0} {
 		p.Trials = append(p.Trials, sweep.Trial{Number: i, Params: sweep.Params{"num_leaves": i,
@@ -38,15 +36,21 @@ func TestNewFit(t *testing.T) {
 		rows = append(rows, sweep.Row{Trial: p.Trials[i], Result: r})
 	}
 	slices.SortFunc(rows[:2], func(a, b sweep.Row) int { return b.Result.Trial - a.Result.Trial }) // the best first
-	st := sweepview.State{Board: sweep.Board{Rows: rows},
+	st = sweepview.State{Board: sweep.Board{Rows: rows},
 		Conclusion: &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Model: "clicks", Version: 4, Trial: 1, Done: 2,
 			Gate: &sweep.GateDecision{Reason: "no better"}}}
-	view := &page.Sweep{Winner: &page.Winner{Tested: &metric.Tested{Calibrated: true,
+	view = &page.Sweep{Winner: &page.Winner{Tested: &metric.Tested{Calibrated: true,
 		Bins: []metric.Bin{{Weight: 3, Positive: 1}, {Weight: 5, Positive: 1}}}}}
 	for range 20 {
 		view.Winner.Features = append(view.Winner.Features, page.Importance{Feature: "site", Gain: 0.05})
 	}
+	return p, st, view
+}
 
+// TestNewFit: the summary of a fit has the leaderboard, the base rate of the rows that were tested, and the first eight
+// features; none if the winner cannot be read.
+func TestNewFit(t *testing.T) {
+	p, st, view := fitted()
 	f := show.NewFit(&draft.Draft{Rows: 10}, p, st, view)
 	if f.Model != "clicks" || f.Version != 4 || f.Champion || f.Why != "no better" || f.Trials != 3 || f.Done != 2 {
 		t.Errorf("got %+v; want clicks@4, no better and so not promoted, 2 of 3 trials done", f)
@@ -70,15 +74,26 @@ func TestNewFit(t *testing.T) {
 	if len(f.Features) != 8 || f.Features[0] != (page.Importance{Feature: "site", Gain: 0.05}) {
 		t.Errorf("%d features %v; want the first 8", len(f.Features), f.Features)
 	}
+	if view.Winner = nil; show.NewFit(&draft.Draft{}, p, st, view).Features != nil {
+		t.Error("it names features of a winner that cannot be read; want none")
+	}
+}
 
-	// What is printed, without and with the default configuration as trial 0.
+// TestFitted: a fit's text has the commands for the version's number, since the champion is another; and the score of
+// the default configuration, if that was a trial.
+func TestFitted(t *testing.T) {
+	p, st, view := fitted()
+	f := show.NewFit(&draft.Draft{Rows: 10}, p, st, view)
 	var out strings.Builder
 	show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Fitted(f)
-	rows[1].Trial.Source = search.SourceDefault
+	const byDefault = "the default │ trial 0: 0.7"
+	if text := strings.Join(strings.Fields(out.String()), " "); strings.Contains(text, byDefault) {
+		t.Errorf("without a trial of the default configuration: got %s\nwant no %s", text, byDefault)
+	}
+	st.Board.Rows[1].Trial.Source = search.SourceDefault
 	show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Fitted(show.NewFit(&draft.Draft{}, p, st, view))
-	text := strings.Join(strings.Fields(out.String()), " ")
-	if want := "the default │ trial 0: 0.7"; !strings.Contains(text, want) {
-		t.Errorf("got %s\nwant what the search is held against: %s", out.String(), want)
+	if text := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(text, byDefault) {
+		t.Errorf("got %s\nwant what the search is held against: %s", text, byDefault)
 	}
 	if want := "launcher registry promote clicks@4 --why \"checked by hand\"\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("got %s\nwant a command that can be pasted: %s", out.String(), want)
@@ -89,8 +104,13 @@ func TestNewFit(t *testing.T) {
 	if !strings.Contains(out.String(), "launcher serve --model clicks@4\n") {
 		t.Errorf("got %s\nwant a line that serves the model", out.String())
 	}
+}
 
-	// Two trials have ended, of so many that were wanted, with the winner's training cut or not.
+// TestHurry: a fit warns if more than half of the trials are missing, or if the winner's training was cut. It blames
+// the limit unless a task was held up. Here two trials have ended, of so many that were wanted.
+func TestHurry(t *testing.T) {
+	p, st, view := fitted()
+	rows := st.Board.Rows
 	for _, tc := range []struct {
 		wanted  int
 		cut     bool
@@ -113,9 +133,6 @@ func TestNewFit(t *testing.T) {
 				f.Hurried, tc.want)
 		}
 	}
-	if view.Winner = nil; show.NewFit(&draft.Draft{}, p, st, view).Features != nil {
-		t.Error("it names features of a winner that cannot be read; want none")
-	}
 }
 
 // TestWithoutFeatures: a fit says what a model without features scores by its metric: rows in random order for ndcg@10,
@@ -136,8 +153,8 @@ func TestWithoutFeatures(t *testing.T) {
 			&page.Sweep{Winner: &page.Winner{Tested: &metric.Tested{Alone: map[string]float64{by: 0.5}}}})
 		show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Fitted(f)
 		for _, want := range []string{want[:14], "objective=lambdarank"} { // the rest of the text is wrapped
-			if !strings.Contains(out.String(), want) {
-				t.Errorf("got %s\nwant %s", out.String(), want)
+			if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "num_leaves") {
+				t.Errorf("got %s\nwant %s, and no num_leaves, which is at its default", out.String(), want)
 			}
 		}
 		must.Equal(t, f.WithoutFeatures(), want, "%s of %v without features", by, f.Test[by])

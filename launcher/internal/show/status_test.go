@@ -1,7 +1,6 @@
 package show
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -96,17 +95,20 @@ func TestLeft(t *testing.T) {
 // TestStatusOfMachines: a status says why machines are missing, how old that reason is if it is of more than ten
 // minutes ago, and that the final training runs.
 func TestStatusOfMachines(t *testing.T) {
-	var out bytes.Buffer
-	w := Printer{Screen: tables.On(program.World{Out: program.To(&out), Width: 200})}
+	now := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 	snap := sweepview.Snapshot{Night: &sweepview.Night{}, Tally: sweep.Tally{Done: 4}, Final: true,
 		Job: provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Waiting}, Machines: &provision.Machines{
-			Planned: 2, Said: time.Now().Add(-3 * time.Hour),
-			Why: "no room", Next: "It waits"}}}
-	w.Status(&sweep.Plan{Trials: make([]sweep.Trial, 5)}, sweepview.State{}, snap, registry.Event{}, time.Now())
-	for _, want := range []string{"0 of 2, asked for", "no room. It waits. The reason is of 3 hours ago", "final",
-		"4 done"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the status is\n%s\nwant %q in it", out.String(), want)
+			Planned: 2, Why: "no room", Next: "It waits"}}}
+	for minutes, age := range map[int]string{180: ". The reason is of 3 hours ago", 10: ""} {
+		snap.Job.Machines.Said = now.Add(-time.Duration(minutes) * time.Minute)
+		var out strings.Builder
+		Printer{Screen: tables.On(program.World{Out: program.To(&out), Width: 200})}.Status(
+			&sweep.Plan{Trials: make([]sweep.Trial, 5)}, sweepview.State{}, snap, registry.Event{}, now)
+		text := strings.Join(strings.Fields(out.String()), " ")
+		for _, want := range []string{"0 of 2, asked for", "no room. It waits" + age + " ", "final │ training", "4 done"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the reason is %d minutes old, and the status\n%s\nwant %q in it", minutes, text, want)
+			}
 		}
 	}
 }
