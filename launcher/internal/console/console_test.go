@@ -195,7 +195,7 @@ func TestListensOnThisMachineOnly(t *testing.T) {
 
 	open, hosts := must.Get2(Listen(t.Context(), "0.0.0.0:0", "https://console.example/x"))(t)
 	defer open.Close()
-	if len(hosts) != 2 || hosts[1] != "console.example" {
+	if len(hosts) != 2 || hosts[0] != open.Addr().String() || hosts[1] != "console.example" {
 		t.Errorf("with tokens for https://console.example it answers to %q, expected its address and that host", hosts)
 	}
 }

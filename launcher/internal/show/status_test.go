@@ -105,7 +105,8 @@ func TestStatusOfMachines(t *testing.T) {
 		Printer{Screen: tables.On(program.World{Out: program.To(&out), Width: 200})}.Status(
 			&sweep.Plan{Trials: make([]sweep.Trial, 5)}, sweepview.State{}, snap, registry.Event{}, now)
 		text := strings.Join(strings.Fields(out.String()), " ")
-		for _, want := range []string{"0 of 2, asked for", "no room. It waits" + age + " ", "final │ training", "4 done"} {
+		for _, want := range []string{"0 of 2, asked for", "no room. It waits" + age + " ", "final │ training",
+			"4 done"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the reason is %d minutes old, and the status\n%s\nwant %q in it", minutes, text, want)
 			}
