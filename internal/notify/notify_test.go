@@ -79,6 +79,29 @@ func TestOnlyWhatAChannelWants(t *testing.T) {
 	}
 }
 
+// brokenMarks are marks of which reading or writing fails.
+type brokenMarks struct{ read, write error }
+
+func (m brokenMarks) Has(context.Context, string) (bool, error) { return false, m.read }
+
+func (m brokenMarks) Put(context.Context, string, string, time.Time) error { return m.write }
+
+// TestMarksThatFail: where it is not known whether a channel was told, it is not told now. Where it cannot be noted
+// that it was told, it was told all the same. Tell returns false for both, to be called again.
+func TestMarksThatFail(t *testing.T) {
+	away := errors.New("the storage is away")
+	for sent, marks := range []brokenMarks{{read: away}, {write: away}} {
+		heard, broken := map[string]int{}, false
+		n := &notify.Notifier{Channels: channels(heard, &broken), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+		m := notify.RefusedMessage("night-1", "ctr", "clicks@1", "it is old", time.Now())
+		again := !n.Tell(t.Context(), m, marks)
+		if !again || heard["topic sweep/night-1/refused"] != sent {
+			t.Errorf("marks of which reading fails with %v and writing with %v: sent %v, to be called again: %t; want "+
+				"%d messages on each channel, and true", marks.read, marks.write, heard, again, sent)
+		}
+	}
+}
+
 // TestNobodyToTell: a nil Notifier is silent, and telling it something succeeds.
 func TestNobodyToTell(t *testing.T) {
 	var n *notify.Notifier
@@ -119,13 +142,14 @@ func TestAChannelThatHangsIsLeftAlone(t *testing.T) {
 }
 
 // TestVerdictMessageOfAConclusion: a conclusion's message has its verdict, champion and failed checks, the same id
-// each time it is made, and attributes for filters. A long reason is cut between characters, so that a topic takes
-// the message.
+// each time it is made, and attributes for filters. Long reasons, of the gate and of a check, are cut between
+// characters, so that a topic takes the message.
 func TestVerdictMessageOfAConclusion(t *testing.T) {
 	c := &sweep.Conclusion{Format: 1, Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ctr", Version: 12,
 		At: time.Date(2026, 11, 20, 4, 0, 0, 0, time.UTC),
 		Gate: &sweep.GateDecision{Champion: 11, Reason: strings.Repeat("ä", 4000),
-			Checks: []sweep.GateCheck{{Name: "tonight", Passed: true}, {Name: "ece", Reason: "too far off"}}}}
+			Checks: []sweep.GateCheck{{Name: "tonight", Passed: true},
+				{Name: "ece", Reason: strings.Repeat("x", sweep.MaxMessage)}}}}
 	m := notify.ConcludedMessage(c, "", "clicks@1a2b3c4d5e6f7a8b", time.Time{})
 	if m.ID != "sweep/night-1/concluded" || m.Verdict != sweep.VerdictNotPromoted || m.Champion != 11 ||
 		len(m.Checks) != 1 || m.Checks[0].Name != "ece" {

@@ -148,6 +148,7 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		"http://localhost/" + token:                 true,
 		"http://hooks.slack.com/services/" + token:  false,
 		"http://127.0.0.1.example.com/" + token:     false,
+		"http://10.0.0.1/" + token:                  false,
 		"ftp://example.com/" + token:                false,
 		token:                                       false,
 		"https://%zz/" + token:                      false,

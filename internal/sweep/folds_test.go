@@ -33,9 +33,8 @@ func TestValidateIsRefused(t *testing.T) {
 	} {
 		_, err := sweep.ParseSpec("sweep.yaml", []byte(strings.Replace(good, tc.old, tc.new, 1)+"validate: "+
 			tc.validate+"\n"), words())
-		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "sweep.yaml:") {
-			t.Errorf("%s: validate: %s gave %v; want %q and its place", name, tc.validate, err, tc.want)
-		}
+		must.Say(t, name+": validate: "+tc.validate, err, tc.want)
+		must.Say(t, name+": validate: "+tc.validate, err, "sweep.yaml:")
 	}
 	for _, fine := range []string{"{kfold: 5}", "{kfold: 2, by: group}", "{forward: 3}"} {
 		s, err := sweep.ParseSpec("sweep.yaml", []byte(good+"validate: "+fine+"\n"), words())
