@@ -123,33 +123,32 @@ func TestPassingErrorsAreRetried(t *testing.T) {
 	}
 }
 
+// calls makes every kind of call to a bucket, and returns their errors.
+func calls(t *testing.T, b blob.Store) map[string]error {
+	t.Helper()
+	_, stat := b.Stat(t.Context(), "x")
+	_, _, open := b.Open(t.Context(), "x", blob.Range{})
+	_, put := b.Put(t.Context(), "x", blob.Absent, strings.NewReader("x"))
+	_, long := b.Put(t.Context(), "x", blob.Absent, bytes.NewReader(make([]byte, 2*smallPut)))
+	var list error
+	for _, list = range b.List(t.Context(), "") {
+	}
+	return map[string]error{"stat": stat, "open": open, "put": put, "long put": long, "list": list}
+}
+
 // TestMissingEnvironment: an emulator that is not running, missing credentials and a missing bucket are each a
-// *cloud.SetupError that says what to do, and come within five seconds.
+// *cloud.SetupError that says what to do. Without an emulator all calls together take five seconds at most.
 func TestMissingEnvironment(t *testing.T) {
 	var setup *cloud.SetupError
 	t.Run("emulator gone", func(t *testing.T) {
 		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		addr := l.Addr().String()
 		l.Close()
-		b := connect(t, addr).Bucket("bucket")
 		began := time.Now()
-		_, err := b.Stat(t.Context(), "x")
-		if !errors.As(err, &setup) || !strings.Contains(err.Error(), "localemu exec") {
-			t.Errorf("stat with nobody there: %v; want a *cloud.SetupError that names localemu", err)
-		}
-		_, err = b.Put(t.Context(), "x", blob.Absent, strings.NewReader("x"))
-		if !errors.As(err, &setup) {
-			t.Errorf("put with nobody there: %v; want a *cloud.SetupError", err)
-		}
-		_, err = b.Put(t.Context(), "x", blob.Absent, bytes.NewReader(make([]byte, 2*smallPut)))
-		if !errors.As(err, &setup) {
-			t.Errorf("long put with nobody there: %v; want a *cloud.SetupError", err)
-		}
-		for _, e := range b.List(t.Context(), "") {
-			err = e
-		}
-		if !errors.As(err, &setup) {
-			t.Errorf("list with nobody there: %v; want a *cloud.SetupError", err)
+		for what, err := range calls(t, connect(t, addr).Bucket("bucket")) {
+			if !errors.As(err, &setup) || !strings.Contains(err.Error(), "localemu exec") {
+				t.Errorf("%s with nobody there: %v; want a *cloud.SetupError that names localemu", what, err)
+			}
 		}
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("it took %v to say so, want at most 5 s", took)
@@ -165,15 +164,7 @@ func TestMissingEnvironment(t *testing.T) {
 		}
 	})
 	t.Run("no bucket", func(t *testing.T) {
-		b := connect(t, emulator(t, gcsemu.Options{})).Bucket("absent")
-		_, statErr := b.Stat(t.Context(), "x")
-		_, _, openErr := b.Open(t.Context(), "x", blob.Range{})
-		_, putErr := b.Put(t.Context(), "x", blob.Any, strings.NewReader("x"))
-		var listErr error
-		for _, e := range b.List(t.Context(), "") {
-			listErr = e
-		}
-		for what, err := range map[string]error{"stat": statErr, "open": openErr, "put": putErr, "list": listErr} {
+		for what, err := range calls(t, connect(t, emulator(t, gcsemu.Options{})).Bucket("absent")) {
 			if !errors.As(err, &setup) || !strings.Contains(err.Error(), "gs://absent") {
 				t.Errorf("%s: got error %v; want one of the setup that names gs://absent", what, err)
 			}
@@ -194,7 +185,7 @@ func fake(t *testing.T, handler http.HandlerFunc) *bucket {
 	return b
 }
 
-// TestRefusals: missing permissions (403) and credentials (401) are errors of their kind from Stat, Open and Put.
+// TestRefusals: missing permissions (403) and credentials (401) are errors of their kind from every call.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for code, target := range map[int]any{403: new(*cloud.PermissionError), 401: new(*cloud.SetupError)} {
@@ -203,17 +194,10 @@ func TestRefusals(t *testing.T) {
 			w.WriteHeader(code)
 			fmt.Fprintf(w, `{"error":{"code":%d,"message":"no","errors":[{"reason":"x"}]}}`, code)
 		})
-		_, err := b.Stat(t.Context(), "x")
-		if !errors.As(err, target) {
-			t.Errorf("stat answered with %d: got %v; want a %T", code, err, target)
-		}
-		_, _, err = b.Open(t.Context(), "x", blob.Range{})
-		if !errors.As(err, target) {
-			t.Errorf("open answered with %d: got %v; want a %T", code, err, target)
-		}
-		_, err = b.Put(t.Context(), "x", blob.Absent, strings.NewReader("x"))
-		if !errors.As(err, target) {
-			t.Errorf("put answered with %d: got %v; want a %T", code, err, target)
+		for what, err := range calls(t, b) {
+			if !errors.As(err, target) {
+				t.Errorf("%s answered with %d: got %v; want a %T", what, code, err, target)
+			}
 		}
 	}
 }

@@ -67,8 +67,9 @@ func serve(t testing.TB, answers map[string]string) (*Client, *google) {
 // body alone, not in a URL, which servers log. Without a token, Caller returns a *cloud.SetupError.
 func TestProject(t *testing.T) {
 	c, g := serve(t, map[string]string{
-		"POST /oauth2.googleapis.com/tokeninfo":                             `{"email":"ana@example.com","scope":"x"}`,
-		"GET /serviceusage.googleapis.com/v1/projects/p1/services:batchGet": `{"services":[{"state":"ENABLED","config":{"name":"a"}},{"state":"DISABLED","config":{"name":"b"}}]}`,
+		"POST /oauth2.googleapis.com/tokeninfo": `{"email":"ana@example.com","scope":"x"}`,
+		"GET /serviceusage.googleapis.com/v1/projects/p1/services:batchGet": `{"services":[` +
+			`{"state":"ENABLED","config":{"name":"a"}},{"state":"DISABLED","config":{"name":"b"}}]}`,
 	})
 	c.token = func() (string, error) { return "secret", nil }
 	ctx := t.Context()
@@ -173,17 +174,19 @@ func TestRights(t *testing.T) {
 // TestThings: topics, machine types, the region with its quotas, and images are read from answers as Google gives them.
 // What does not exist is ErrNotThere, and all calls are GETs.
 func TestThings(t *testing.T) {
+	const project = "GET /compute.googleapis.com/compute/v1/projects/p1"
+	const images = "GET /artifactregistry.googleapis.com/v1/projects/p1/locations/l/repositories/r/packages/"
 	c, g := serve(t, map[string]string{
-		"GET /compute.googleapis.com/compute/v1/projects/p1": `{"quotas":[` +
-			`{"metric":"CPUS_ALL_REGIONS","limit":12,"usage":4},{"metric":"CPUS","limit":1}]}`,
+		project: `{"quotas":[{"metric":"CPUS_ALL_REGIONS","limit":12,"usage":4},{"metric":"CPUS","limit":1}]}`,
+		project + "/regions/us-central1": `{"zones":["https://x/zones/us-central1-b","https://x/zones/us-central1-a"],` +
+			`"quotas":[{"metric":"CPUS","limit":24,"usage":2.5}]}`,
+		project + "/zones/z/machineTypes/n2-highmem-2": `{"name":"n2-highmem-2"}`,
 
-		"GET /pubsub.googleapis.com/v1/projects/p1/topics/t":                                                        `{"name":"x"}`,
-		"GET /compute.googleapis.com/compute/v1/projects/p1/regions/us-central1":                                    `{"zones":["https://x/zones/us-central1-b","https://x/zones/us-central1-a"],"quotas":[{"metric":"CPUS","limit":24,"usage":2.5}]}`,
-		"GET /compute.googleapis.com/compute/v1/projects/p1/zones/z/machineTypes/n2-highmem-2":                      `{"name":"n2-highmem-2"}`,
-		"GET /artifactregistry.googleapis.com/v1/projects/p1/locations/l/repositories/r/packages/i/tags/v1":         `{}`,
-		"GET /artifactregistry.googleapis.com/v1/projects/p1/locations/l/repositories/r/packages/a%2Fi/tags/latest": `{}`,
-		"GET /artifactregistry.googleapis.com/v1/projects/p1/locations/l/repositories/r/packages/i/versions/sha256:" +
-			strings.Repeat("a", 64): `{}`,
+		"GET /pubsub.googleapis.com/v1/projects/p1/topics/t": `{"name":"x"}`,
+
+		images + "i/tags/v1":                                    `{}`,
+		images + "a%2Fi/tags/latest":                            `{}`,
+		images + "i/versions/sha256:" + strings.Repeat("a", 64): `{}`,
 	})
 	ctx := t.Context()
 	if err := errors.Join(c.Topic(ctx, "projects/p1/topics/t"), c.Offered(ctx, "z", "n2-highmem-2")); err != nil {
@@ -245,30 +248,26 @@ func TestErrors(t *testing.T) {
 	}
 	var denied *cloud.PermissionError
 	var setup *cloud.SetupError
-	if err := call(`Forbidden {"error":{"code":403,"message":"no"}}`); !errors.As(err, &denied) ||
-		!strings.Contains(denied.Hint, "grant") {
-		t.Errorf("after a refusal: error %v, expected advice to grant a permission", err)
-	}
-	if err := call(`Forbidden {"error":{"code":403,"message":"Pub/Sub API has not been used in project ` +
-		`1","details":[{"reason":"SERVICE_DISABLED"}]}}`); !errors.As(err, &denied) ||
-		!strings.Contains(denied.Hint, "enable") {
-		t.Errorf("of a service that is not enabled: error %v, expected advice to enable it", err)
-	}
-	if err := call(`Unauthorized {}`); !errors.As(err, &setup) {
-		t.Errorf("without valid credentials: error %v, expected a *cloud.SetupError", err)
+	var other error
+	for what, c := range map[string]struct {
+		answer string
+		target any    // a pointer to an error of the kind
+		says   string // part of the error
+	}{
+		"a refusal": {`Forbidden {"error":{"code":403,"message":"no"}}`, &denied, "grant the role"},
+		"not enabled": {`Forbidden {"error":{"code":403,"message":"Pub/Sub API has not been used in project ` +
+			`1","details":[{"reason":"SERVICE_DISABLED"}]}}`, &denied, "enable the API"},
+		"no valid credentials": {`Unauthorized {}`, &setup, ""},
+		"a bad request":        {`Bad Request {}`, &other, "https://pubsub.googleapis.com/v1/" + topic},
+		"no JSON":              {`not JSON`, &other, "invalid character"},
+		"too long":             {`"` + strings.Repeat("x", maxAnswer) + `"`, &other, "bytes"},
+	} {
+		if err := call(c.answer); !errors.As(err, c.target) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: got error %v, want a %T with %q in it", what, err, c.target, c.says)
+		}
 	}
 	if err := call(`Not Implemented {}`); !errors.Is(err, cloud.ErrNotImitated) {
 		t.Errorf("of an emulator that does not have it: error %v, expected %v", err, cloud.ErrNotImitated)
-	}
-	if err := call(`Bad Request {}`); err == nil || !strings.Contains(err.Error(), "https://pubsub.googleapis.com/v1/"+
-		topic) {
-		t.Errorf("after a bad request: error %v, expected its URL", err)
-	}
-	if err := call(`not JSON`); err == nil {
-		t.Error("an answer that is no JSON: got no error, want one")
-	}
-	if err := call(`"` + strings.Repeat("x", maxAnswer) + `"`); err == nil || !strings.Contains(err.Error(), "bytes") {
-		t.Errorf("a long answer: %v; want it refused by its bytes", err)
 	}
 	if _, err := New(t.Context(), Options{Endpoint: "10.0.0.1:80"}); !errors.As(err, &setup) {
 		t.Errorf("an endpoint elsewhere: %v; want a *cloud.SetupError", err)
