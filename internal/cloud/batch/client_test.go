@@ -105,31 +105,25 @@ func TestSubmitAgain(t *testing.T) {
 // then a job of the same id is new. A job that does not exist is ErrNotExist.
 func TestCancel(t *testing.T) {
 	c := emulator(t)
-	var names []string
-	for _, id := range []string{"a-1", "b-1"} {
-		name, _ := must.Get2(c.Submit(t.Context(), shell(id, "exec sleep 600", 2)))(t)
-		names = append(names, name)
-	}
-	s, err := c.Cancel(t.Context(), names[0])
-	if err != nil || s.State != Cancelled {
-		t.Errorf("cancelled: %+v %v; want that state", s, err)
-	}
-	if s, err = c.Cancel(t.Context(), names[0]); err != nil || s.State != Cancelled {
-		t.Errorf("cancelled again: got %+v, %v; want it cancelled, and no error", s, err)
+	name, _ := must.Get2(c.Submit(t.Context(), shell("a-1", "exec sleep 600", 2)))(t)
+	for _, when := range []string{"while it runs", "when it has ended"} {
+		if s, err := c.Cancel(t.Context(), name); err != nil || s.State != Cancelled {
+			t.Errorf("cancelled %s: got %+v, error %v; want it cancelled, and no error", when, s, err)
+		}
 	}
 	c.look = 20 * time.Millisecond
 	for range 2 { // the second time there is none
-		if err := c.Delete(t.Context(), names[0]); err != nil {
+		if err := c.Delete(t.Context(), name); err != nil {
 			t.Errorf("deleted: %v; want no error, the second time either", err)
 		}
 	}
 	if _, existed, err := c.Submit(t.Context(), shell("a-1", "true", 2)); err != nil || existed {
 		t.Errorf("submitted after it was deleted: existed %v, %v; want a new job", existed, err)
 	}
-	if s, err = c.Get(t.Context(), c.Name("c-1")); !errors.Is(err, ErrNotExist) {
+	if s, err := c.Get(t.Context(), c.Name("c-1")); !errors.Is(err, ErrNotExist) {
 		t.Errorf("looking at a job that does not exist: %+v, %v, expected ErrNotExist", s, err)
 	}
-	if s, err = c.Cancel(t.Context(), c.Name("c-1")); !errors.Is(err, ErrNotExist) {
+	if s, err := c.Cancel(t.Context(), c.Name("c-1")); !errors.Is(err, ErrNotExist) {
 		t.Errorf("cancelling a job that does not exist: %+v, %v, expected ErrNotExist", s, err)
 	}
 }
@@ -290,8 +284,7 @@ func TestManyAtOnceMakeOneJob(t *testing.T) {
 }
 
 // TestNoCapacity: events about missing machines or quota are recognised, and no others. Of a message of Compute Engine
-// that Batch wraps, only the message and its code are kept. A job has begun if it runs or has run, and not if it only
-// waited.
+// that Batch wraps, only the message and its code are kept.
 func TestNoCapacity(t *testing.T) {
 	event := func(text string) Status { return Status{State: Failed, Events: []Event{{Text: text}, {Text: "other"}}} }
 	for text, want := range map[string]bool{
@@ -314,6 +307,10 @@ func TestNoCapacity(t *testing.T) {
 		"Quota 'CPUS_ALL_REGIONS' exceeded.  Limit: 12.0 globally (CODE_GCE_QUOTA_EXCEEDED)"; got != want {
 		t.Errorf("no capacity: %q, want %q, without what changes with every attempt", got, want)
 	}
+}
+
+// TestBegan: a job has begun if it runs or has run, and not if it only waited.
+func TestBegan(t *testing.T) {
 	for _, c := range []struct {
 		s    Status
 		want bool

@@ -169,8 +169,9 @@ func TestOthersAreRefused(t *testing.T) {
 	}
 	post := httptest.NewRecorder()
 	h.ServeHTTP(post, httptest.NewRequest(http.MethodPost, "http://localhost:8765/sweeps/night-1", nil))
-	if post.Code != http.StatusMethodNotAllowed {
-		t.Errorf("POST: %d, expected %d: the console only reads", post.Code, http.StatusMethodNotAllowed)
+	if post.Code != http.StatusMethodNotAllowed || post.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("POST: %d with %v, expected %d with the same headers: the console only reads", post.Code,
+			post.Header(), http.StatusMethodNotAllowed)
 	}
 }
 
