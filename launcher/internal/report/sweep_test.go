@@ -64,18 +64,14 @@ func (n *night) claim(trial, number, task int, host string, after time.Duration)
 	n.Helper()
 	c := sweep.Claim{Format: 1, Sweep: n.plan.Sweep, Trial: trial, Claim: number, Task: task, Host: host, Nonce: "n",
 		At: planned.Add(after)}
-	if _, err := n.trials.CreateClaim(n.Context(), c); err != nil {
-		n.Fatal(err)
-	}
+	must.Get(n.trials.CreateClaim(n.Context(), c))(n.T)
 }
 
 // beat writes a heartbeat of a claim, which had so many trees then.
 func (n *night) beat(trial, claim, trees int, after time.Duration) {
 	n.Helper()
-	if err := n.trials.Beat(n.Context(), trial, claim, sweep.Heartbeat{Format: 1, Nonce: "n", Trees: trees,
-		At: planned.Add(after)}); err != nil {
-		n.Fatal(err)
-	}
+	must.Do(n.T, n.trials.Beat(n.Context(), trial, claim, sweep.Heartbeat{Format: 1, Nonce: "n", Trees: trees,
+		At: planned.Add(after)}))
 }
 
 // result writes a trial's result, with its beginning and end after the plan.
@@ -86,9 +82,7 @@ func (n *night) result(r sweep.Result, from, to time.Duration) {
 	if r.Status == sweep.StatusDone {
 		r.Model, r.Scores = &o, &sweep.Scored{Calib: o, Test: o}
 	}
-	if _, err := n.trials.CreateResult(n.Context(), r); err != nil {
-		n.Fatal(err)
-	}
+	must.Get(n.trials.CreateResult(n.Context(), r))(n.T)
 }
 
 // middle is the night as it may stand after ten minutes: two trials are done, one has failed, one runs in its second
@@ -122,16 +116,9 @@ func middle(t *testing.T) *night {
 // look reads the sweep's page with a new reader, with costs; and whether it has ended.
 func (n *night) look() (*page.Sweep, bool) {
 	n.Helper()
-	s, err := report.OpenSweep(n.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep)
-	if err != nil {
-		n.Fatal(err)
-	}
+	s := must.Get(report.OpenSweep(n.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep))(n.T)
 	s.Online = true // there are costs
-	v, ended, err := s.Look(n.Context())
-	if err != nil {
-		n.Fatal(err)
-	}
-	return v, ended
+	return must.Get2(s.Look(n.Context()))(n.T)
 }
 
 // TestSweepInTheMiddle: the page of a running sweep has each trial with state, reason and score, the curve of the one
