@@ -86,9 +86,7 @@ func TestFallback(t *testing.T) {
 		"memory with a unit": {"{vcpus: 16, memory: 64GiB}", "expected a whole number, found \"64GiB\""},
 	} {
 		_, err := sweep.ParseSpec("sweep.yaml", []byte(withMachine(c[0])), words())
-		if err == nil || !strings.Contains(err.Error(), c[1]) || !strings.HasPrefix(err.Error(), "sweep.yaml:") {
-			t.Errorf("%s: got error %v; want one with its place in sweep.yaml and %q", name, err, c[1])
-		}
+		placed(t, name, err, c[1])
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"coppice/internal/must"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -33,8 +34,7 @@ func TestValidateIsRefused(t *testing.T) {
 	} {
 		_, err := sweep.ParseSpec("sweep.yaml", []byte(strings.Replace(good, tc.old, tc.new, 1)+"validate: "+
 			tc.validate+"\n"), words())
-		must.Say(t, name+": validate: "+tc.validate, err, tc.want)
-		must.Say(t, name+": validate: "+tc.validate, err, "sweep.yaml:")
+		placed(t, name+": validate: "+tc.validate, err, tc.want)
 	}
 	for _, fine := range []string{"{kfold: 5}", "{kfold: 2, by: group}", "{forward: 3}"} {
 		s, err := sweep.ParseSpec("sweep.yaml", []byte(good+"validate: "+fine+"\n"), words())
@@ -46,6 +46,55 @@ func TestValidateIsRefused(t *testing.T) {
 	if _, err := sweep.ParseSpec("sweep.yaml", []byte(text), words()); err != nil {
 		t.Errorf("validate with search.method: gp gave %v; want it taken", err)
 	}
+}
+
+// refusedPlans checks that the plan that valid makes can be read, and that each change of it makes reading it an error
+// of kind damaged. The keys are parts of the errors.
+func refusedPlans(t *testing.T, valid func() *sweep.Plan, changes map[string]func(*sweep.Plan)) {
+	t.Helper()
+	must.Get(sweep.DecodePlan(must.Get(json.Marshal(valid()))(t)))(t)
+	for want, change := range changes {
+		p := valid()
+		change(p)
+		_, err := sweep.DecodePlan(must.Get(json.Marshal(p))(t))
+		must.Say(t, "reading a spoiled plan", err, want)
+		must.Equal(t, problem.Of(err), problem.Damaged, "the kind of error %v", err)
+	}
+}
+
+// TestDecodePlanRefuses: a plan that no launcher writes is an error of kind damaged when it is read. Each case spoils
+// one value of a valid plan.
+func TestDecodePlanRefuses(t *testing.T) {
+	refusedPlans(t, plan, map[string]func(*sweep.Plan){
+		"format 3; this build reads 1": func(p *sweep.Plan) { p.Format = 3 },
+		`sweep id "../x"`:              func(p *sweep.Plan) { p.Sweep = "../x" },
+		`jobs/nightly-2" is not that of sweep nightly-1`: func(p *sweep.Plan) {
+			p.Job = "projects/p/locations/l/jobs/nightly-2"
+		},
+		`jobs/" is not that of sweep`:   func(p *sweep.Plan) { p.Job = "projects/p/locations/l/jobs/" },
+		"0 trials":                      func(p *sweep.Plan) { p.Trials = nil },
+		"trial 7 stands at place 2":     func(p *sweep.Plan) { p.Trials[2].Number = 7 },
+		`dataset name "a/../b"`:         func(p *sweep.Plan) { p.Dataset.Name = "a/../b" },
+		`dataset version ".."`:          func(p *sweep.Plan) { p.Dataset.Version = ".." },
+		`model name ""`:                 func(p *sweep.Plan) { p.Spec.Model = "" },
+		"heartbeat 1s, takeover 1s":     func(p *sweep.Plan) { p.Takeover = p.Heartbeat },
+		`held-out split "../train"`:     func(p *sweep.Plan) { p.Holdout.Test.Split = "../train" },
+		"a budget of 3 without a price": func(p *sweep.Plan) { p.Spec.Budget = 3 },
+		"budget is -3":                  func(p *sweep.Plan) { p.Spec.Budget, p.Quote = -3, &sweep.Quote{Hourly: 1} },
+		"a quote of -1":                 func(p *sweep.Plan) { p.Quote = &sweep.Quote{Hourly: -1} },
+		"quoted for -1 machines":        func(p *sweep.Plan) { p.Quote = &sweep.Quote{VMs: -1} },
+		"a quote of 1e+300":             func(p *sweep.Plan) { p.Quote = &sweep.Quote{Cost: sweep.Range{High: 1e300}} },
+		"a quote of 1e+301": func(p *sweep.Plan) {
+			p.Quote = &sweep.Quote{Refit: sweep.Range{Expected: 1e301}}
+		},
+		"eta 2 and 32 rungs": func(p *sweep.Plan) { // there can be 31, each at least twice the one before
+			stop := &sweep.Stop{Rule: sweep.StopHyperband, By: sweep.ByTrees, Eta: 2}
+			for i := range 32 {
+				stop.Rungs = append(stop.Rungs, i+1)
+			}
+			p.Spec.Search.Stop = stop
+		},
+	})
 }
 
 // foldedPlan returns a plan of three configurations in four folds, three of which are trained first. Trials 0 to 8 are

@@ -65,9 +65,7 @@ func TestParseFeaturesRefuses(t *testing.T) {
 			text = strings.Replace(text, tc.from, tc.to, 1)
 		}
 		_, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
-		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), "sweep.yaml:") {
-			t.Errorf("%s%s: got error %v, want one with a place and %q", tc.search, tc.to, err, tc.want)
-		}
+		placed(t, tc.search+tc.to, err, tc.want)
 	}
 }
 

@@ -210,6 +210,15 @@ func refused(t *testing.T, old, edit, want string) {
 	}
 }
 
+// placed checks that err is a *strictyaml.Error with the line of what is wrong, whose text contains want.
+func placed(t *testing.T, what string, err error, want string) {
+	t.Helper()
+	must.SayAs[*strictyaml.Error](t, what, err, want)
+	if e := (*strictyaml.Error)(nil); errors.As(err, &e) && e.Line == 0 {
+		t.Errorf("%s: the error %v has no line, want its place", what, err)
+	}
+}
+
 // plan returns a valid plan of six listed trials, of which trial i has 31+i leaves.
 func plan() *sweep.Plan {
 	p := &sweep.Plan{Format: 1, Sweep: "nightly-1", Job: "projects/p/locations/l/jobs/nightly-1", Maximize: true,
@@ -256,55 +265,6 @@ func TestPlanRoundTripAndFingerprint(t *testing.T) {
 	if other.Fingerprint() == p.Fingerprint() {
 		t.Errorf("with another configuration the fingerprint is %s, too; want another", other.Fingerprint())
 	}
-}
-
-// refusedPlans checks that the plan that valid makes can be read, and that each change of it makes reading it an error
-// of kind damaged. The keys are parts of the errors.
-func refusedPlans(t *testing.T, valid func() *sweep.Plan, changes map[string]func(*sweep.Plan)) {
-	t.Helper()
-	must.Get(sweep.DecodePlan(must.Get(json.Marshal(valid()))(t)))(t)
-	for want, change := range changes {
-		p := valid()
-		change(p)
-		_, err := sweep.DecodePlan(must.Get(json.Marshal(p))(t))
-		must.Say(t, "reading a spoiled plan", err, want)
-		must.Equal(t, problem.Of(err), problem.Damaged, "the kind of error %v", err)
-	}
-}
-
-// TestDecodePlanRefuses: a plan that no launcher writes is an error of kind damaged when it is read. Each case spoils
-// one value of a valid plan.
-func TestDecodePlanRefuses(t *testing.T) {
-	refusedPlans(t, plan, map[string]func(*sweep.Plan){
-		"format 3; this build reads 1": func(p *sweep.Plan) { p.Format = 3 },
-		`sweep id "../x"`:              func(p *sweep.Plan) { p.Sweep = "../x" },
-		`jobs/nightly-2" is not that of sweep nightly-1`: func(p *sweep.Plan) {
-			p.Job = "projects/p/locations/l/jobs/nightly-2"
-		},
-		`jobs/" is not that of sweep`:   func(p *sweep.Plan) { p.Job = "projects/p/locations/l/jobs/" },
-		"0 trials":                      func(p *sweep.Plan) { p.Trials = nil },
-		"trial 7 stands at place 2":     func(p *sweep.Plan) { p.Trials[2].Number = 7 },
-		`dataset name "a/../b"`:         func(p *sweep.Plan) { p.Dataset.Name = "a/../b" },
-		`dataset version ".."`:          func(p *sweep.Plan) { p.Dataset.Version = ".." },
-		`model name ""`:                 func(p *sweep.Plan) { p.Spec.Model = "" },
-		"heartbeat 1s, takeover 1s":     func(p *sweep.Plan) { p.Takeover = p.Heartbeat },
-		`held-out split "../train"`:     func(p *sweep.Plan) { p.Holdout.Test.Split = "../train" },
-		"a budget of 3 without a price": func(p *sweep.Plan) { p.Spec.Budget = 3 },
-		"budget is -3":                  func(p *sweep.Plan) { p.Spec.Budget, p.Quote = -3, &sweep.Quote{Hourly: 1} },
-		"a quote of -1":                 func(p *sweep.Plan) { p.Quote = &sweep.Quote{Hourly: -1} },
-		"quoted for -1 machines":        func(p *sweep.Plan) { p.Quote = &sweep.Quote{VMs: -1} },
-		"a quote of 1e+300":             func(p *sweep.Plan) { p.Quote = &sweep.Quote{Cost: sweep.Range{High: 1e300}} },
-		"a quote of 1e+301": func(p *sweep.Plan) {
-			p.Quote = &sweep.Quote{Refit: sweep.Range{Expected: 1e301}}
-		},
-		"eta 2 and 32 rungs": func(p *sweep.Plan) { // there can be 31, each at least twice the one before
-			stop := &sweep.Stop{Rule: sweep.StopHyperband, By: sweep.ByTrees, Eta: 2}
-			for i := range 32 {
-				stop.Rungs = append(stop.Rungs, i+1)
-			}
-			p.Spec.Search.Stop = stop
-		},
-	})
 }
 
 // done returns the result of a trial of plan that is done, with files of its own attempt.
@@ -448,6 +408,17 @@ func TestDecodeResultRefuses(t *testing.T) {
 		_, err := sweep.DecodeResult(must.Get(json.Marshal(r))(t))
 		must.Say(t, "reading a spoiled result", err, want)
 		must.Equal(t, problem.Of(err), problem.Damaged, "the kind of error %v", err)
+	}
+}
+
+// TestDecodeClaimRefuses: a claim with a number that no task writes is an error of kind damaged that has the number.
+func TestDecodeClaimRefuses(t *testing.T) {
+	for want, c := range map[string]sweep.Claim{"": {Trial: 9999, Claim: 1, Task: 2, Attempt: 3},
+		"trial -1": {Trial: -1}, "trial 10000": {Trial: 10000}, "claim -1": {Claim: -1}, "task -1": {Task: -1}, "attempt -1": {Attempt: -1}} {
+		c.Format, c.Sweep = 1, "a"
+		_, err := sweep.DecodeClaim(must.Get(json.Marshal(c))(t))
+		must.Say(t, "reading a claim", err, want)
+		must.Equal(t, problem.Is(err, problem.Damaged), want != "", "damaged by error %v", err)
 	}
 }
 
