@@ -413,8 +413,10 @@ func TestDecodeResultRefuses(t *testing.T) {
 
 // TestDecodeClaimRefuses: a claim with a number that no task writes is an error of kind damaged that has the number.
 func TestDecodeClaimRefuses(t *testing.T) {
-	for want, c := range map[string]sweep.Claim{"": {Trial: 9999, Claim: 1, Task: 2, Attempt: 3},
-		"trial -1": {Trial: -1}, "trial 10000": {Trial: 10000}, "claim -1": {Claim: -1}, "task -1": {Task: -1}, "attempt -1": {Attempt: -1}} {
+	for want, c := range map[string]sweep.Claim{
+		"": {Trial: 9999, Claim: 1, Task: 2, Attempt: 3}, "trial -1": {Trial: -1}, "trial 10000": {Trial: 10000},
+		"claim -1": {Claim: -1}, "task -1": {Task: -1}, "attempt -1": {Attempt: -1},
+	} {
 		c.Format, c.Sweep = 1, "a"
 		_, err := sweep.DecodeClaim(must.Get(json.Marshal(c))(t))
 		must.Say(t, "reading a claim", err, want)
