@@ -419,9 +419,9 @@ func TestStopBoundsTheTrials(t *testing.T) {
 	}
 }
 
-// TestRungsOfWinnersAreNoOtherSweep: with warm_start other rungs leave a plan's fingerprint as it is, since they follow
-// from the trees of earlier winners, which change from day to day. Without it they change the fingerprint, as another
-// eta does. Taking the fingerprint leaves the plan's rungs as they are.
+// TestRungsOfWinnersAreNoOtherSweep: with warm_start other rungs, earlier sweeps and trials leave a plan's fingerprint
+// as it is, since they follow from earlier winners, which change from day to day. Without it they change the
+// fingerprint, as another eta does. Taking the fingerprint leaves the plan's rungs as they are.
 func TestRungsOfWinnersAreNoOtherSweep(t *testing.T) {
 	with := func(warm string, rungs ...int) *sweep.Plan {
 		p := plan()
@@ -431,8 +431,9 @@ func TestRungsOfWinnersAreNoOtherSweep(t *testing.T) {
 	}
 
 	p, later := with(sweep.WarmAuto, 11, 33), with(sweep.WarmAuto, 12, 37, 111)
+	later.Earlier, later.Trials = make([]sweep.Earlier, 1), later.Trials[:2]
 	if p.Fingerprint() != later.Fingerprint() {
-		t.Error("with warm_start other rungs make another fingerprint; want the same")
+		t.Error("with warm_start other rungs, earlier sweeps and trials make another fingerprint; want the same")
 	}
 	if got := p.Spec.Search.Stop.Rungs; len(got) != 2 {
 		t.Errorf("after its fingerprint was taken the plan has the rungs %v, want [11 33]", got)

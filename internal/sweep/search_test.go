@@ -185,45 +185,48 @@ func TestParsePopulation(t *testing.T) {
 }
 
 // TestDecodePopulation: a plan of a population is read, with its generations as stages, and refused if one of its
-// trials has parameters already. A decision is refused if the trial whose model it continues is not an earlier one, or
-// has no lineage or checksum.
+// trials has parameters already, if they are no whole generations, or too many, or if trials are stopped. A decision is
+// refused if the trial whose model it continues is not an earlier one, or has no lineage or checksum.
 func TestDecodePopulation(t *testing.T) {
-	p := plan()
-	p.Spec.Search = sweep.Search{Method: sweep.MethodPBT, Population: 2,
-		Random: map[string]sweep.Distribution{"learning_rate": {Uniform: []float64{0.1, 0.2}}}}
-	p.Base = sweep.Params{"learning_rate": 0.1}
-	p.Trials = nil
-	for n := range 6 {
-		p.Trials = append(p.Trials, sweep.Trial{Number: n, Open: true, Source: sweep.MethodPBT})
+	base := sweep.Params{"learning_rate": 0.1}
+	of := func(trials int) (all []sweep.Trial) {
+		for n := range trials {
+			all = append(all, sweep.Trial{Number: n, Open: true, Source: sweep.MethodPBT})
+		}
+		return all
 	}
-	decode := func() error {
-		data := must.Get(json.Marshal(p))(t)
-		_, err := sweep.DecodePlan(data)
-		return err
+	population := func() *sweep.Plan { // of 2 in 3 generations
+		p := plan()
+		p.Spec.Search = sweep.Search{Method: sweep.MethodPBT, Population: 2,
+			Random: map[string]sweep.Distribution{"learning_rate": {Uniform: []float64{0.1, 0.2}}}}
+		p.Base, p.Trials = base, of(6)
+		return p
 	}
-	if err := decode(); err != nil {
-		t.Fatalf("a population of 2 in 3 generations: got error %v, want none", err)
+	p := population()
+	if got, want := p.Stages(), []int{0, 0, 1, 1, 2, 2}; !reflect.DeepEqual(got, want) {
+		t.Errorf("the trials are in the stages %v, want %v", got, want)
 	}
-	if got := p.Stages(); got[1] != 0 || got[2] != 1 || got[5] != 2 {
-		t.Errorf("the trials are in the stages %v, want [0 0 1 1 2 2]", got)
-	}
-	p.Trials[3].Open, p.Trials[3].Params = false, p.Base
-	if decode() == nil {
-		t.Error("a population whose trial 3 has its parameters in the plan: got no error, want one")
-	}
+	refusedPlans(t, population, map[string]func(*sweep.Plan){
+		"trial 3 of a population":         func(p *sweep.Plan) { p.Trials[3].Open, p.Trials[3].Params = false, base },
+		"a population of 2 in 5 trials":   func(p *sweep.Plan) { p.Trials = of(5) },
+		"a population of 2 in 102 trials": func(p *sweep.Plan) { p.Trials = of(102) },
+		"a population of 2 in 6 trials": func(p *sweep.Plan) {
+			p.Spec.Search.Stop = &sweep.Stop{Rule: sweep.StopASHA, By: sweep.ByTrees, Eta: 3}
+		},
+	})
 
 	// Decisions for trial 3, by the trial whose model it continues.
-	d := sweep.Decision{Format: 1, Sweep: p.Sweep, Trial: 3, Params: p.Base, Own: p.Base}
+	d := sweep.Decision{Format: 1, Sweep: p.Sweep, Trial: 3, Params: base, Own: base}
 	model := sweep.Object{Name: "x", Bytes: 10, SHA256: strings.Repeat("a", 64)}
 	for name, tc := range map[string]struct {
 		from *sweep.Origin
 		ok   bool
 	}{
 		"none":        {nil, true},
-		"one":         {&sweep.Origin{Trial: 1, Model: model, Lineage: []sweep.Params{p.Base}}, true},
-		"itself":      {&sweep.Origin{Trial: 3, Model: model, Lineage: []sweep.Params{p.Base}}, false},
+		"one":         {&sweep.Origin{Trial: 1, Model: model, Lineage: []sweep.Params{base}}, true},
+		"itself":      {&sweep.Origin{Trial: 3, Model: model, Lineage: []sweep.Params{base}}, false},
 		"no lineage":  {&sweep.Origin{Trial: 1, Model: model}, false},
-		"no checksum": {&sweep.Origin{Trial: 1, Lineage: []sweep.Params{p.Base}}, false},
+		"no checksum": {&sweep.Origin{Trial: 1, Lineage: []sweep.Params{base}}, false},
 	} {
 		d.From = tc.from
 		data := must.Get(json.Marshal(d))(t)
