@@ -77,3 +77,24 @@ func TestAFirstVersionNeedsRowsThatJudgeIt(t *testing.T) {
 		}
 	}
 }
+
+// TestALeakThatTreesDoNotAllSee: if trees draw their columns at random, a column that knows the label may have less
+// of the gain than the limit, here .88 of .9. A first version does not pass if that column alone ranks the label
+// (Evidence.Leak), unless gate.max_share allows any share. A later version, which is compared with another, does.
+func TestALeakThatTreesDoNotAllSee(t *testing.T) {
+	w := world{rand.New(rand.NewPCG(1, 9)), -1}
+	e := judge.Evidence{Binary: true, Tonight: w.rows(3000, 0.2, 0.6), Leak: `column "rowid" alone`,
+		NotReference: "none", Shares: []judge.Share{{Column: "rowid", Share: 0.88}, {Column: "x", Share: 0.12}}}
+	const why = `column "rowid" alone: does it know`
+	for name, tc := range map[string]struct {
+		champion int // 0 if the version is the first
+		limit    float64
+		want     bool
+	}{"first": {0, 0.9, false}, "first, any share": {0, 1, true}, "later": {1, 0.9, true}} {
+		g := gate(func(g *sweep.Gate) { g.MaxShare = tc.limit })
+		e.Champion = tc.champion
+		if d := judge.Judge(g, logLoss(t), e); d.Passed != tc.want || strings.Contains(d.Reason, why) == tc.want {
+			t.Errorf("%s: got %+v; want it to pass: %t, or else %q", name, *d, tc.want, why)
+		}
+	}
+}
