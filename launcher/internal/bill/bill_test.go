@@ -182,10 +182,13 @@ func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
 		t.Errorf("a job on Spot and one on demand: got %+v; want each at its own price", b)
 	}
 	if len(b.Jobs) != 2 || b.Jobs[0].Model != "on Spot" || b.Jobs[1].Machine != "n2-highmem-8" ||
-		b.Jobs[0].PriceDate != "2026-08-20" || b.Jobs[1].PriceDate != "2026-08-01" || b.Model != "on demand" ||
-		b.Hourly != 7.2 {
+		b.Jobs[0].PriceDate != "2026-08-20" || b.Jobs[1].PriceDate != "2026-08-01" {
 		t.Errorf("got the jobs %+v; want one on Spot and one on n2-highmem-8 on demand, each with the date of its "+
 			"prices", b.Jobs)
+	}
+	if b.Machine != "n2-highmem-8" || b.Model != "on demand" || b.Hourly != 7.2 {
+		t.Errorf("the bill is of %s %s at %v USD; want the fallback's n2-highmem-8 on demand at 7.20", b.Machine,
+			b.Model, b.Hourly)
 	}
 }
 

@@ -191,6 +191,11 @@ func TestTaskTellsFollower(t *testing.T) {
 // has left none, it is that the outcome is damaged, else what Batch says, else that there is none, and where the log
 // is.
 func TestFailedTaskSaysWhy(t *testing.T) {
+	outcome := func(text string) func(*testing.T, blob.Store, string) {
+		return func(t *testing.T, store blob.Store, folder string) {
+			must.Get(store.Put(t.Context(), folder+outcomeFile, blob.Any, strings.NewReader(text)))(t)
+		}
+	}
 	for name, c := range map[string]struct {
 		leave func(t *testing.T, store blob.Store, folder string)
 		batch string
@@ -202,13 +207,10 @@ func TestFailedTaskSaysWhy(t *testing.T) {
 				t.Error("staged a file that does not exist; want an error")
 			}
 		}, "exit code 3", "none.csv", 3},
-		"Batch's":  {nil, "it was preempted four times", "preempted four times", 0},
-		"nobody's": {nil, "", "did not report", 0},
-		"a damaged one": {func(t *testing.T, store blob.Store, folder string) {
-			if _, err := store.Put(t.Context(), folder+outcomeFile, blob.Any, strings.NewReader("{")); err != nil {
-				t.Error(err)
-			}
-		}, "", "not a job's outcome", 0},
+		"Batch's":               {nil, "it was preempted four times", "preempted four times", 0},
+		"nobody's":              {nil, "", "did not report", 0},
+		"a damaged one":         {outcome("{"), "", "not a job's outcome", 0},
+		"failed after a result": {outcome(`{"format":1,"version":"v"}`), "it was too late", "it was too late", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, w := blob.Memory(), &cloud{states: []engine.Phase{engine.Running, engine.Failed}, fail: c.batch}
