@@ -5,7 +5,6 @@ package page_test
 import (
 	"flag"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -572,43 +571,4 @@ func TestBrowserSpeed(t *testing.T) {
 		}
 	}
 	testList(t, p)
-}
-
-// testPaint opens pages of 50 and of 5,000 trials, five times each, and fails the test if even the best first paint
-// takes over 150 ms of a processor. The time on the clock is only logged, as it depends on what else runs.
-func testPaint(t *testing.T, b *pagetest.Browser) {
-	t.Helper()
-	for _, n := range []int{50, 5000} {
-		url, least := file(t, sample(n)), math.Inf(1)
-		for range 5 {
-			p := b.Open("about:blank", 1280, 900)
-			p.Busy() // it counts from here
-			p.Go(url)
-			p.Until("performance.getEntriesByName('first-contentful-paint').length > 0")
-			busy := p.Busy()
-			t.Logf("%d trials: first paint after %.0f ms, and %.0f ms of a processor", n,
-				p.Number("performance.getEntriesByName('first-contentful-paint')[0].startTime"), busy)
-			least = min(least, busy)
-		}
-		if least > 150 {
-			t.Errorf("the first paint of %d trials takes %.0f ms of a processor, expected at most 150 in the best of "+
-				"five times", n, least)
-		}
-	}
-}
-
-// testList: of a thousand rows the leaderboard lists fifty, fifty more when it is scrolled to its end, and all at the
-// push of a button.
-func testList(t *testing.T, p *pagetest.Page) {
-	t.Helper()
-	const listed = "[...document.querySelectorAll('#board tbody tr')].filter(r => r.offsetHeight).length"
-	p.Eval("document.getElementById('clear').click()", nil)
-	want(t, "rows listed", p.Number(listed), 50.0)
-	want(t, "what is said of it", p.Text("document.getElementById('listed').textContent"),
-		"The first 50 of 1000 rows.")
-	p.Eval("(() => { const s = document.getElementById('board').parentNode; s.scrollTop = s.scrollHeight; })()", nil)
-	p.Until(listed + " === 100")
-	p.Eval("document.getElementById('more').click()", nil)
-	want(t, "rows listed where all are asked for", p.Number(listed), 1000.0)
-	want(t, "whether more are offered", p.Text("String(document.getElementById('more').offsetHeight > 0)"), "false")
 }

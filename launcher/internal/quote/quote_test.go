@@ -595,13 +595,3 @@ func TestFewRowsPayForEveryTree(t *testing.T) {
 		t.Errorf("1,000 trees that cannot be split are quoted at %.2f s, expected at most 0.3", s)
 	}
 }
-
-// TestARangeHasOneUnit: a range states the unit once, if all its values have the same.
-func TestARangeHasOneUnit(t *testing.T) {
-	if got := Times(sweep.Range{Low: 92, Expected: 180, High: 410}); got != "3 min (2 to 7)" {
-		t.Errorf("92, 180 and 410 seconds are %q; want 3 min (2 to 7)", got)
-	}
-	if got := Money(&sweep.Range{Low: 0.00273, Expected: 0.00543, High: 0.0109}); got != "$0.01 (<0.01 to 0.01)" {
-		t.Errorf(".273, .543 and 1.09 cents are %q; want $0.01 (<0.01 to 0.01)", got)
-	}
-}
