@@ -227,8 +227,10 @@ func testBoard(t *testing.T, p *pagetest.Page) {
 	scrollTo(p, "slice-4")
 	shot(p, "06-tables")
 	// What is saved is caught on its way to the file.
-	csv := p.Text(`new Promise(r => { const real = URL.createObjectURL; URL.createObjectURL = b => { URL.createObjectURL = real; b.text().then(r); return '#csv'; };
-		const a = HTMLAnchorElement.prototype.click; HTMLAnchorElement.prototype.click = function () { HTMLAnchorElement.prototype.click = a; }; document.querySelector('[data-csv=board]').click(); })`)
+	csv := p.Text(`new Promise(r => { const real = URL.createObjectURL; URL.createObjectURL = b => {
+		URL.createObjectURL = real; b.text().then(r); return '#csv'; };
+		const a = HTMLAnchorElement.prototype.click; HTMLAnchorElement.prototype.click = function () {
+		HTMLAnchorElement.prototype.click = a; }; document.querySelector('[data-csv=board]').click(); })`)
 	if lines := strings.Split(strings.TrimSpace(csv), "\n"); len(lines) != 51 ||
 		!strings.HasPrefix(lines[0], "rank,trial,state,average_precision on valid,") {
 		t.Errorf("the CSV is %.300q, want a header and 50 lines", csv)
@@ -286,7 +288,8 @@ func testTrial(t *testing.T, p *pagetest.Page) {
 
 // sorted reports whether the rows of the leaderboard are in the order of their seconds of training.
 func sorted(p *pagetest.Page) bool {
-	return p.Text(`(() => { const d = JSON.parse(document.getElementById('data').textContent).columns, row = new Map(d.trial.v.map((t, i) => [t, i]));
+	return p.Text(`(() => { const d = JSON.parse(document.getElementById('data').textContent).columns,
+		row = new Map(d.trial.v.map((t, i) => [t, i]));
 		const v = [...document.querySelectorAll('#board tbody tr')].map(r => d.seconds.v[row.get(+r.dataset.t)]).filter(x => x !== null); return String(v.every((x, i) => !i || v[i - 1] <= x)); })()`) == "true"
 }
 
@@ -328,9 +331,11 @@ func testLooks(t *testing.T, p *pagetest.Page, url string) {
 // small lists the texts that are smaller than 11 pixels, which people cannot read, with where they stand. Texts in a
 // drawing count as large as the drawing is scaled.
 const small = `[...new Set([...document.querySelectorAll('body *')].filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) &&
-	e.getBoundingClientRect().width && getComputedStyle(e).visibility !== 'hidden' && !e.closest('.hush,noscript,script,.skip')).map(e => {
+	e.getBoundingClientRect().width && getComputedStyle(e).visibility !== 'hidden' &&
+		!e.closest('.hush,noscript,script,.skip')).map(e => {
 	const s = parseFloat(getComputedStyle(e).fontSize) * (e.ownerSVGElement ? e.ownerSVGElement.getScreenCTM().a : 1);
-	return s < 10.95 ? s.toFixed(1) + ' px in ' + (e.closest('figure') || e).id + ' ' + e.tagName : ''; }).filter(Boolean))].join(', ')`
+	return s < 10.95 ? s.toFixed(1) + ' px in ' + (e.closest('figure') || e).id + ' ' + e.tagName : '';
+		}).filter(Boolean))].join(', ')`
 
 // rows lists the rows of tables that are not 28 pixels high, except those with words that take more than one line.
 const rows = `[...document.querySelectorAll('tr')].filter(r => r.offsetHeight && Math.abs(r.offsetHeight - 28) > 1 &&
