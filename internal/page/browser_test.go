@@ -290,7 +290,9 @@ func testTrial(t *testing.T, p *pagetest.Page) {
 func sorted(p *pagetest.Page) bool {
 	return p.Text(`(() => { const d = JSON.parse(document.getElementById('data').textContent).columns,
 		row = new Map(d.trial.v.map((t, i) => [t, i]));
-		const v = [...document.querySelectorAll('#board tbody tr')].map(r => d.seconds.v[row.get(+r.dataset.t)]).filter(x => x !== null); return String(v.every((x, i) => !i || v[i - 1] <= x)); })()`) == "true"
+		const rows = [...document.querySelectorAll('#board tbody tr')];
+		const v = rows.map(r => d.seconds.v[row.get(+r.dataset.t)]).filter(x => x !== null);
+		return String(v.every((x, i) => !i || v[i - 1] <= x)); })()`) == "true"
 }
 
 // testLooks looks at the page in the dark, on a phone and on paper, and has axe-core judge it.
@@ -330,8 +332,9 @@ func testLooks(t *testing.T, p *pagetest.Page, url string) {
 
 // small lists the texts that are smaller than 11 pixels, which people cannot read, with where they stand. Texts in a
 // drawing count as large as the drawing is scaled.
-const small = `[...new Set([...document.querySelectorAll('body *')].filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) &&
-	e.getBoundingClientRect().width && getComputedStyle(e).visibility !== 'hidden' &&
+const small = `[...new Set([...document.querySelectorAll('body *')].filter(e =>
+	[...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) && e.getBoundingClientRect().width &&
+		getComputedStyle(e).visibility !== 'hidden' &&
 		!e.closest('.hush,noscript,script,.skip')).map(e => {
 	const s = parseFloat(getComputedStyle(e).fontSize) * (e.ownerSVGElement ? e.ownerSVGElement.getScreenCTM().a : 1);
 	return s < 10.95 ? s.toFixed(1) + ' px in ' + (e.closest('figure') || e).id + ' ' + e.tagName : '';

@@ -169,8 +169,8 @@ func (w *World) Environment(ctx context.Context, target any, remedy string) erro
 		err = envconfig.ProcessWith(ctx, &envconfig.Config{Target: target, Lookuper: env})
 	}
 
-	// What only the target can tell: whether it needs a project, and whether its values are right.
-	if p, ok := target.(interface{ NeedsProject() bool }); ok && p.NeedsProject() {
+	// What only the target can tell, once it is filled: whether it needs a project, and whether its values are right.
+	if p, ok := target.(interface{ NeedsProject() bool }); ok && err == nil && p.NeedsProject() {
 		missing["COPPICE_PROJECT"] = ""
 	}
 	if len(missing) > 0 {

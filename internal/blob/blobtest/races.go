@@ -91,11 +91,11 @@ func (t *tester) readWhileWritten() {
 					return
 				}
 				var i int
-				if _, err := fmt.Sscanf(string(data[:7]), "%d", &i); err != nil || string(data) != version(i) ||
+				if _, err := fmt.Sscanf(string(data), "%7d", &i); err != nil || string(data) != version(i) ||
 					a.Size != int64(len(data)) ||
 					a.CRC32C != crc32.Checksum(data, castagnoli) {
-					t.Errorf("read %d bytes that begin with %q, attributes %+v; want one whole version", len(data),
-						data[:7], a)
+					t.Errorf("read %d bytes that begin with %.7q, attributes %+v; want one whole version", len(data),
+						data, a)
 					return
 				}
 			}

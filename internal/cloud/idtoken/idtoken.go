@@ -90,8 +90,8 @@ func forbidden(email, why string) error {
 	return &refusedError{http.StatusForbidden, fmt.Sprintf("%.200q may not call: %s", email, why)}
 }
 
-// New makes a Verifier. Options that would accept no caller, or any caller, are a *cloud.SetupError. It does not fetch
-// keys yet; only ctx's values are used.
+// New makes a Verifier. Options that would accept no caller or any caller, more than maxCallers, or callers that are no
+// e-mail addresses, are a *cloud.SetupError. It does not fetch keys yet; only ctx's values are used.
 func New(ctx context.Context, o Options) (*Verifier, error) {
 	if err := o.check(); err != nil {
 		return nil, &cloud.SetupError{What: err.Error(), Hint: "terraform/ sets COPPICE_AUDIENCE and " +

@@ -63,9 +63,9 @@ func serve(t testing.TB, answers map[string]string) (*Client, *google) {
 	return c, g
 }
 
-// TestProject: Caller and Enabled ask Google's services for what they return, and the caller's token is sent in the
-// body alone, not in a URL, which servers log. Without a token, Caller returns a *cloud.SetupError.
-func TestProject(t *testing.T) {
+// TestCallerAndEnabled: Caller and Enabled ask Google's services for what they return, and the caller's token is sent
+// in the body, not in a URL, which servers log. Without a token, Caller returns a *cloud.SetupError.
+func TestCallerAndEnabled(t *testing.T) {
 	c, g := serve(t, map[string]string{
 		"POST /oauth2.googleapis.com/tokeninfo": `{"email":"ana@example.com","scope":"x"}`,
 		"GET /serviceusage.googleapis.com/v1/projects/p1/services:batchGet": `{"services":[` +
@@ -75,7 +75,7 @@ func TestProject(t *testing.T) {
 	ctx := t.Context()
 	if email, err := c.Caller(ctx); err != nil || email != "ana@example.com" || g.bodies[0] != "access_token=secret" ||
 		strings.Contains(g.asked[0], "secret") {
-		t.Errorf("the caller is %q, %v; want ana, with the token in the body alone: asked %q with "+
+		t.Errorf("the caller is %q, %v; want ana, with the token in the body: asked %q with "+
 			"%q", email, err, g.asked, g.bodies)
 	}
 	if names, err := c.Enabled(ctx, []string{"a", "b"}); err != nil || !slices.Equal(names, []string{"a"}) ||

@@ -298,7 +298,7 @@ func drawTable(seed uint64) *testTable {
 }
 
 // TestStatisticsAreWhatTheyMean compares each statistic of random tables and settings with its definition, computed row
-// by row.
+// by row: both have to be in the same bin, of those that the maker has chosen.
 func TestStatisticsAreWhatTheyMean(t *testing.T) {
 	byTime, delayed, sorted, spooled, byGroup := 0, 0, 0, 0, 0
 	for seed := range uint64(300) {

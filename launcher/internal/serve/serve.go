@@ -292,8 +292,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	// A request leaves some 100 kB of garbage. With a heap of few megabytes the collector would run dozens of times a
 	// second, which took a tenth of the processor time. These 64 MiB let that much more garbage gather between two
 	// runs; they are never touched, so that they take no memory themselves.
-	garbage := make([]byte, 64<<20)
-	defer runtime.KeepAlive(garbage)
+	ballast := make([]byte, 64<<20)
+	defer runtime.KeepAlive(ballast)
 
 	// A request may take Timeout for its header, as long again for its body, and then wait for its turn and be
 	// answered. 16 KiB hold what proxies and tokens add to a header.

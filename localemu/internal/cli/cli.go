@@ -105,7 +105,7 @@ type flags struct {
 	wait        bool
 }
 
-// add adds the flags of exec and up.
+// add adds the flags that exec and up have in common: all but wait, which exec adds.
 func (f *flags) add(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVar(&f.data, "data", "",

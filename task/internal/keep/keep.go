@@ -238,7 +238,7 @@ func (k *Keeper) Clear(ctx context.Context) error {
 	for _, name := range names {
 		if failed := k.Place.Drop(ctx, name); failed != nil {
 			err = errors.Join(err, failed)
-			k.kept = append(k.kept, kept{name, -1}) // so that it is dropped first
+			k.kept = append(k.kept, kept{name, -1}) // what stands first is dropped first
 		}
 	}
 	return err
