@@ -71,6 +71,19 @@ func TestNumbersOfFewValues(t *testing.T) {
 				s.paid = 0
 			}
 		}, true},
+		{"5 % of the rows at 0, and three at a new price", 2, func(i int, s *sale) {
+			switch {
+			case i%20 == 7:
+				s.paid = 0
+			case i%800 == 5:
+				s.paid = 99.99
+			}
+		}, true},
+		{"the first rows without a piece", 2, func(i int, s *sale) {
+			if i%40 == 7 {
+				s.quantity = 0
+			}
+		}, false},
 	} {
 		found := compare(t, stageAfter(t, sales(9, c.tilt, c.change), "y", before), before)
 		if nights.Blocked(found) != c.blocks {

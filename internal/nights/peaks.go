@@ -1,9 +1,6 @@
 package nights
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // checkPeaks looks for a number that many rows suddenly have, such as a zero for unknown. If it finds none, it looks
 // for one that far more rows have than had any number before (checkCode). It reports whether a blocking finding was
@@ -42,16 +39,24 @@ func (p Peak) isCode() bool {
 	return p.Number == math.Trunc(p.Number) && (p.Number <= 0 || nines == math.Trunc(nines) && nines >= 3)
 }
 
-// checkNewCode looks for a peak that people use for a missing value, if it is the only number outside of the range of
-// all earlier nights. It blocks, but for a 0 in a column of whole numbers from 1 on, which may have begun to occur.
+// checkNewCode looks for a peak that people use for a missing value and that is outside of the range of all earlier
+// nights, where at most a tenth as many rows have other numbers outside of it. It blocks, but for a whole number next to
+// that range, such as 0 where all were 1 or more, which may have begun to occur.
 func (c *comparison) checkNewCode(column *Column) bool {
 	low := c.learnColumn(column.Name, func(k *Column) float64 { return k.quantile(0) }).lo
 	high := c.learnColumn(column.Name, func(k *Column) float64 { return k.quantile(steps) }).hi
 	numbers, _ := c.night.Numbers(c.night.Sample.Column(column.Name))
 	for _, p := range column.Peaks {
-		another := func(x float64) bool { return (x < low || x > high) && x != p.Number }
-		if p.isCode() && (p.Number < low || p.Number > high) && !slices.ContainsFunc(numbers, another) {
-			return c.addIf(!column.Whole || p.Number != 0 || low != 1, true, CodeLevel, column.Name, "%s of the rows "+
+		same, others := 0, 0
+		for _, x := range numbers {
+			if x == p.Number {
+				same++
+			} else if x < low || x > high {
+				others++
+			}
+		}
+		if p.isCode() && (p.Number < low || p.Number > high) && 10*others <= same {
+			return c.addIf(!column.Whole || p.Number < low-1 || p.Number > high+1, true, CodeLevel, column.Name, "%s of the rows "+
 				"have the number %g, but all earlier ones were %.6g to %.6g: does it stand for a missing value?",
 				percent(p.Share), p.Number, low, high)
 		}

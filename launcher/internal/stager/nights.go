@@ -61,15 +61,16 @@ func CheckNight(r *nights.Record, now time.Time, in string) error {
 	return nil
 }
 
-// CheckNewest returns an error of kind Conflict if a table with the same spec was staged after the night r, and is not
-// blocked: then r's table is not tonight's. A nil r, of a version without a record, passes.
+// CheckNewest returns an error of kind Conflict if a table with the same spec was staged after the night r whose rows
+// are no older, and is not blocked: then r's table is not tonight's. A nil r, of a version without a record, passes.
 func (d Destination) CheckNewest(ctx context.Context, r *nights.Record) error {
 	if r == nil {
 		return nil
 	}
 	all, err := d.Nights(ctx, r.Dataset)
 	for _, n := range slices.Backward(all) {
-		if n.Spec == r.Spec && n.At.After(r.At) && !n.Blocked() {
+		backfill := n.Profile.Newest.Before(r.Profile.Newest) // an older table, staged later
+		if n.Spec == r.Spec && n.At.After(r.At) && !n.Blocked() && !backfill {
 			return problem.New(problem.Conflict, "the table is that of dataset %s@%s, which was staged on %s, and a "+
 				"newer one since (%s, on %s): deliver tonight's, or make up for an earlier night with --at", r.Dataset,
 				r.Version, r.At.UTC().Format(time.DateOnly), n.Version, n.At.UTC().Format(time.DateOnly))
