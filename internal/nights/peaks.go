@@ -40,8 +40,8 @@ func (p Peak) isCode() bool {
 }
 
 // checkNewCode looks for a peak that people use for a missing value and that is outside of the range of all earlier
-// nights, where at most a tenth as many rows have other numbers outside of it. It blocks, but for a whole number next to
-// that range, such as 0 where all were 1 or more, which may have begun to occur.
+// nights, where at most a tenth as many rows have other numbers outside of it. It blocks, but for a whole number next
+// to that range, such as 0 where all were 1 or more, which may have begun to occur.
 func (c *comparison) checkNewCode(column *Column) bool {
 	low := c.learnColumn(column.Name, func(k *Column) float64 { return k.quantile(0) }).lo
 	high := c.learnColumn(column.Name, func(k *Column) float64 { return k.quantile(steps) }).hi
@@ -56,8 +56,9 @@ func (c *comparison) checkNewCode(column *Column) bool {
 			}
 		}
 		if p.isCode() && (p.Number < low || p.Number > high) && 10*others <= same {
-			return c.addIf(!column.Whole || p.Number < low-1 || p.Number > high+1, true, CodeLevel, column.Name, "%s of the rows "+
-				"have the number %g, but all earlier ones were %.6g to %.6g: does it stand for a missing value?",
+			begun := column.Whole && p.Number >= low-1 && p.Number <= high+1
+			return c.addIf(!begun, true, CodeLevel, column.Name, "%s of the rows have the number %g, but all "+
+				"earlier ones were %.6g to %.6g: does it stand for a missing value?",
 				percent(p.Share), p.Number, low, high)
 		}
 	}
