@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            320,
 	"internal/metric":              2087,
 	"internal/must":                50,
-	"internal/nights":              3572,
+	"internal/nights":              3577,
 	"internal/nights/nightstest":   884,
 	"internal/notify":              440,
 	"internal/page":                2233,
@@ -87,7 +87,7 @@ var ceilings = map[string]int{
 	"launcher/internal/serve":      1357,
 	"launcher/internal/show":       1656,
 	"launcher/internal/slot":       185,
-	"launcher/internal/stager":     1350,
+	"launcher/internal/stager":     1351,
 	"launcher/internal/sweepview":  534,
 	"localemu":                     7,
 	"localemu/batchemu":            1657,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 89_966
+const maxLines = 89_972
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
